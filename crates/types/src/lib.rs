@@ -1,0 +1,29 @@
+//! The vocabulary that every Riparian crate shares: ids, epochs, offsets, time values, limits, and a seeded generator.
+//!
+//! Nothing here reads a clock, a disk, an environment or a source of randomness: the crate is `no_std`, and what varies
+//! comes in as an argument. Numbers that mean different things are different types, so that a group epoch cannot be
+//! passed where a member epoch is wanted.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+
+mod ids;
+pub mod java;
+pub mod limits;
+mod numbers;
+mod prng;
+mod time;
+pub mod topic;
+mod uuid;
+
+pub use ids::{ClientId, GroupId, InstanceId, MemberId, ProcessId, SubtopologyId, TopicName};
+pub use numbers::{
+    AssignmentEpoch, GroupEpoch, LeaderEpoch, MemberEpoch, NodeId, Offset, PartitionCount, PartitionIndex,
+    ProducerEpoch, ProducerId, Sequence, TopologyEpoch,
+};
+pub use prng::Prng;
+pub use time::{MonoMillis, Now, WallMillis};
+pub use uuid::{ParseUuidError, Uuid};
