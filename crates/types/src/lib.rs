@@ -13,10 +13,12 @@ extern crate alloc;
 mod ids;
 pub mod java;
 pub mod limits;
+pub mod machine;
 mod numbers;
 mod prng;
 mod time;
 pub mod topic;
+mod topics_view;
 mod uuid;
 
 pub use ids::{ClientId, GroupId, InstanceId, MemberId, ProcessId, SubtopologyId, TopicName};
@@ -26,4 +28,5 @@ pub use numbers::{
 };
 pub use prng::Prng;
 pub use time::{MonoMillis, Now, WallMillis};
+pub use topics_view::{TopicSummary, TopicsView};
 pub use uuid::{ParseUuidError, Uuid};

@@ -1,0 +1,182 @@
+//! What may be asked of the machine.
+
+use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+
+use riparian_types::{
+    ClientId, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex, ProcessId, TopicName,
+    TopicsView, Uuid, machine::Waiter,
+};
+
+use crate::{
+    config::GroupOverrides,
+    streams::{Endpoint, TaskIds, TaskOffset, Topology},
+};
+
+/// A command, with what its answer needs to find its way.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// A member of a streams group joins, reports or leaves (KIP-1071).
+    StreamsHeartbeat(Waiter, Box<StreamsHeartbeat>),
+    /// Everything about one streams group.
+    StreamsDescribe(Waiter, GroupId),
+    /// The groups of this machine.
+    ListGroups(Waiter, GroupFilter),
+    /// Forget an empty group and its offsets.
+    DeleteGroup(Waiter, GroupId),
+    /// Store offsets of a group.
+    OffsetCommit(Waiter, OffsetCommit),
+    /// Read offsets of a group.
+    OffsetFetch(Waiter, OffsetFetch),
+    /// Forget offsets of a group.
+    OffsetDelete(Waiter, OffsetDelete),
+    /// Topics were created, deleted or grew. Sent once after loading too, with `changed` empty.
+    TopicsChanged {
+        /// All topics, as they are now.
+        view: TopicsView,
+        /// The topics that differ from the view before; those missing in `view` were deleted.
+        changed: Arc<[TopicName]>,
+    },
+    /// An attempt to create internal topics ended; `failures` says which were not created, and why. Topics that were
+    /// created show up through [`Command::TopicsChanged`].
+    InternalTopicsCreated {
+        /// The group whose heartbeat asked for them.
+        group: GroupId,
+        /// All topics of the attempt.
+        attempted: Vec<TopicName>,
+        /// Those that failed, with the error's text.
+        failures: BTreeMap<TopicName, String>,
+    },
+    /// The dynamic configuration of a group changed. Sent for every configured group once after loading too.
+    GroupConfigChanged {
+        /// Whose.
+        group: GroupId,
+        /// All its overrides, as they are now.
+        overrides: GroupOverrides,
+    },
+}
+
+/// What a client's version can do, as far as the machine must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientSupport {
+    /// Understands status 6 and reports task offsets, so that it can be given warm-up tasks (heartbeat version 1).
+    pub heartbeat_v1: bool,
+}
+
+/// Who sent a heartbeat, from the connection and the request header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The request header's client id, empty if there was none.
+    pub client_id: ClientId,
+    /// The peer's address as Java prints it: `/127.0.0.1`.
+    pub client_host: String,
+}
+
+/// A heartbeat as it came: every check on its content is the machine's.
+#[derive(Clone, Debug)]
+pub struct StreamsHeartbeat {
+    /// Who sent it.
+    pub caller: Caller,
+    /// What the sender's version can do.
+    pub support: ClientSupport,
+    /// The group.
+    pub group_id: GroupId,
+    /// The member; chosen by the client.
+    pub member_id: MemberId,
+    /// 0 join, -1 leave, -2 static leave, above 0 the epoch the member is at.
+    pub member_epoch: MemberEpoch,
+    /// The endpoint map that the member has seen.
+    pub endpoint_information_epoch: i32,
+    /// Static membership.
+    pub instance_id: Option<InstanceId>,
+    /// The member's rack; `None`: unchanged or none.
+    pub rack_id: Option<String>,
+    /// How long a revocation may take, in milliseconds; -1: unchanged.
+    pub rebalance_timeout_ms: i32,
+    /// Only when joining.
+    pub topology: Option<Topology>,
+    /// Owned active tasks; `None`: unchanged since last reported.
+    pub active_tasks: Option<Vec<TaskIds>>,
+    /// Owned standby tasks; `None`: unchanged.
+    pub standby_tasks: Option<Vec<TaskIds>>,
+    /// Owned warm-up tasks; `None`: unchanged.
+    pub warmup_tasks: Option<Vec<TaskIds>>,
+    /// The Kafka Streams instance that the member belongs to; `None`: unchanged.
+    pub process_id: Option<ProcessId>,
+    /// For interactive queries; `None`: unchanged, on a join: none.
+    pub user_endpoint: Option<Endpoint>,
+    /// Sorted by key before it is stored; `None`: unchanged.
+    pub client_tags: Option<Vec<(String, String)>>,
+    /// Positions of state on this member; `None`: unchanged.
+    pub task_offsets: Option<Vec<TaskOffset>>,
+    /// Ends of the changelogs of those tasks; `None`: unchanged.
+    pub task_end_offsets: Option<Vec<TaskOffset>>,
+    /// The whole application is to shut down.
+    pub shutdown_application: bool,
+}
+
+/// Which groups to list. Empty lists mean all.
+#[derive(Clone, Debug, Default)]
+pub struct GroupFilter {
+    /// State names as sent; compared as Kafka compares them.
+    pub states: Vec<String>,
+    /// Type names as sent; compared as Kafka compares them.
+    pub types: Vec<String>,
+}
+
+/// Offsets to store. The broker has already sorted out unknown topics and oversized metadata.
+#[derive(Clone, Debug)]
+pub struct OffsetCommit {
+    /// The group.
+    pub group_id: GroupId,
+    /// The member, empty for none.
+    pub member_id: MemberId,
+    /// Static membership.
+    pub instance_id: Option<InstanceId>,
+    /// The member epoch (or, for classic groups, generation); below 0 for a commit from outside the group.
+    pub member_epoch: MemberEpoch,
+    /// The request can report a stale member epoch as such (version 9 or later).
+    pub knows_member_epochs: bool,
+    /// Offsets of single partitions.
+    pub offsets: Vec<OffsetToCommit>,
+}
+
+/// One partition's offset to store.
+#[derive(Clone, Debug)]
+pub struct OffsetToCommit {
+    /// The topic.
+    pub topic: TopicName,
+    /// The topic's id, zero if the request carried none.
+    pub topic_id: Uuid,
+    /// The partition.
+    pub partition: PartitionIndex,
+    /// The next offset to read.
+    pub offset: Offset,
+    /// The leader epoch of the last record read, -1 if unknown.
+    pub leader_epoch: LeaderEpoch,
+    /// The client's own text, kept verbatim.
+    pub metadata: String,
+}
+
+/// Offsets to read.
+#[derive(Clone, Debug)]
+pub struct OffsetFetch {
+    /// The group.
+    pub group_id: GroupId,
+    /// The member, if it gave its id.
+    pub member_id: Option<MemberId>,
+    /// Its epoch, below 0 for a read from outside the group.
+    pub member_epoch: MemberEpoch,
+    /// Which partitions; `None`: all that the group has.
+    pub topics: Option<Vec<(TopicName, Vec<PartitionIndex>)>>,
+    /// Answer pending transactional offsets with an error. (No transactions yet: never any pending.)
+    pub require_stable: bool,
+}
+
+/// Offsets to forget.
+#[derive(Clone, Debug)]
+pub struct OffsetDelete {
+    /// The group.
+    pub group_id: GroupId,
+    /// Which partitions.
+    pub topics: Vec<(TopicName, Vec<PartitionIndex>)>,
+}

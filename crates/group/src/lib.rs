@@ -1,0 +1,17 @@
+//! The machine for groups: streams groups (KIP-1071) and committed offsets.
+//!
+//! It takes typed commands and gives decisions; see [`riparian_types::machine`]. One machine serves one partition of
+//! `__consumer_offsets`. It knows no wire format, no error code and no log: the broker translates its
+//! [`command`]s and [`reply`]s, the coordinator its [`record`]s. What a client's version can do comes in as flags.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+
+pub mod command;
+pub mod config;
+pub mod record;
+pub mod reply;
+pub mod streams;

@@ -1,0 +1,145 @@
+//! Changes of hard state, as they stand in `__consumer_offsets`.
+//!
+//! `None` as a value is a tombstone. The coordinator writes and reads Kafka's bytes for these.
+
+use alloc::{string::String, vec::Vec};
+
+use riparian_types::{
+    AssignmentEpoch, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex,
+    ProcessId, TopicName, TopologyEpoch, Uuid, WallMillis,
+};
+
+use crate::streams::{ActiveTaskIds, Endpoint, TaskIds, TaskLists, Topology};
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Type 1 (0 is read too).
+    OffsetCommit(GroupId, TopicName, PartitionIndex, Option<CommittedOffsetValue>),
+    /// Type 2, of which only tombstones are applied: this server has no classic groups yet.
+    ClassicGroupMetadata(GroupId, Option<ClassicGroupValue>),
+    /// Type 17.
+    StreamsGroupMetadata(GroupId, Option<StreamsGroupMetadataValue>),
+    /// Type 19.
+    StreamsMemberMetadata(GroupId, MemberId, Option<StreamsMemberMetadataValue>),
+    /// Type 20.
+    StreamsTargetMetadata(GroupId, Option<StreamsTargetMetadataValue>),
+    /// Type 21.
+    StreamsTargetMember(GroupId, MemberId, Option<TaskLists>),
+    /// Type 22.
+    StreamsCurrentAssignment(GroupId, MemberId, Option<StreamsCurrentAssignmentValue>),
+    /// Type 23.
+    StreamsTopology(GroupId, Option<Topology>),
+}
+
+/// A committed offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommittedOffsetValue {
+    /// The next offset to read.
+    pub offset: Offset,
+    /// -1 if unknown.
+    pub leader_epoch: LeaderEpoch,
+    /// The client's own text.
+    pub metadata: String,
+    /// When it was committed.
+    pub commit_timestamp: WallMillis,
+    /// Explicit expiry of very old clients, -1 for none.
+    pub expire_timestamp: WallMillis,
+    /// Zero if unknown.
+    pub topic_id: Uuid,
+}
+
+/// What this server keeps of a classic group written by another: that it exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassicGroupValue {
+    /// "consumer" for consumers.
+    pub protocol_type: String,
+    /// Whether it had members when written.
+    pub has_members: bool,
+}
+
+/// The group as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamsGroupMetadataValue {
+    /// The group's epoch.
+    pub epoch: GroupEpoch,
+    /// Of the topics that the topology requires (XXH3-64, see [`crate`] docs).
+    pub metadata_hash: i64,
+    /// The topology epoch whose topics were all right, -1 for none.
+    pub validated_topology_epoch: TopologyEpoch,
+    /// The configs that the last target was computed with, sorted by key; `None` in records of early versions.
+    pub last_assignment_configs: Option<Vec<(String, String)>>,
+    /// KIP-1331 bookkeeping: -1 none, -2 uncertain.
+    pub stored_description_topology_epoch: TopologyEpoch,
+    /// KIP-1331 bookkeeping: -1 none.
+    pub failed_description_topology_epoch: TopologyEpoch,
+}
+
+/// What a member told about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamsMemberMetadataValue {
+    /// Static membership.
+    pub instance_id: Option<InstanceId>,
+    /// Its rack.
+    pub rack_id: Option<String>,
+    /// From the request header.
+    pub client_id: String,
+    /// Its address, `/127.0.0.1`.
+    pub client_host: String,
+    /// In milliseconds; -1: never told.
+    pub rebalance_timeout_ms: i32,
+    /// The topology it was started with.
+    pub topology_epoch: TopologyEpoch,
+    /// The Kafka Streams instance.
+    pub process_id: ProcessId,
+    /// For interactive queries.
+    pub user_endpoint: Option<Endpoint>,
+    /// Sorted by key.
+    pub client_tags: Vec<(String, String)>,
+}
+
+/// The target assignment as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamsTargetMetadataValue {
+    /// The group epoch it was computed for.
+    pub assignment_epoch: AssignmentEpoch,
+    /// When; 0 for the one written when the last member left.
+    pub assignment_timestamp: WallMillis,
+}
+
+/// Where a member is on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamsCurrentAssignmentValue {
+    /// The epoch it has reached; -2: a static member that left.
+    pub member_epoch: MemberEpoch,
+    /// The one before.
+    pub previous_member_epoch: MemberEpoch,
+    /// Its state.
+    pub state: MemberState,
+    /// What it has.
+    pub active: Vec<ActiveTaskIds>,
+    /// What it has.
+    pub standby: Vec<TaskIds>,
+    /// What it has.
+    pub warmup: Vec<TaskIds>,
+    /// What it must give back.
+    pub active_pending_revocation: Vec<ActiveTaskIds>,
+    /// What it must give back.
+    pub standby_pending_revocation: Vec<TaskIds>,
+    /// What it must give back.
+    pub warmup_pending_revocation: Vec<TaskIds>,
+}
+
+/// A member's state, by its stored number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum MemberState {
+    /// 1: nothing to wait for.
+    #[default]
+    Stable,
+    /// 2: it must first give tasks back.
+    UnrevokedTasks,
+    /// 3: it waits for tasks that others still hold.
+    UnreleasedTasks,
+    /// Any other number: written by a newer server.
+    Unknown,
+}

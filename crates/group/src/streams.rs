@@ -1,0 +1,117 @@
+//! Plain data of streams groups (KIP-1071), shared by commands, replies and records.
+
+use alloc::{string::String, vec::Vec};
+
+use riparian_types::{AssignmentEpoch, Offset, PartitionIndex, SubtopologyId, TopicName, TopologyEpoch};
+
+/// A topology as a member sends it and as the group keeps it: order preserved, nothing resolved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// Its version, counted by the application.
+    pub epoch: TopologyEpoch,
+    /// Its parts.
+    pub subtopologies: Vec<Subtopology>,
+}
+
+/// One part of a topology: tasks of one subtopology read the same topics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subtopology {
+    /// Unique within the topology.
+    pub id: SubtopologyId,
+    /// Topics read that the application does not create.
+    pub source_topics: Vec<TopicName>,
+    /// Patterns of such topics.
+    pub source_topic_regex: Vec<String>,
+    /// Changelogs of the state stores.
+    pub state_changelog_topics: Vec<InternalTopic>,
+    /// Repartition topics written.
+    pub repartition_sink_topics: Vec<TopicName>,
+    /// Repartition topics read.
+    pub repartition_source_topics: Vec<InternalTopic>,
+    /// Topics that must have the same number of partitions.
+    pub copartition_groups: Vec<CopartitionGroup>,
+}
+
+/// A topic that the server creates for the application.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InternalTopic {
+    /// Its name.
+    pub name: TopicName,
+    /// Its fixed number of partitions, 0 if the server decides.
+    pub partitions: i32,
+    /// Its replication factor, 0 or -1 for the server's default.
+    pub replication_factor: i16,
+    /// Topic configs, in the order sent.
+    pub configs: Vec<(String, String)>,
+}
+
+/// Indexes into the arrays of the enclosing [`Subtopology`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopartitionGroup {
+    /// Into [`Subtopology::source_topics`].
+    pub source_topics: Vec<i16>,
+    /// Into [`Subtopology::source_topic_regex`].
+    pub source_topic_regex: Vec<i16>,
+    /// Into [`Subtopology::repartition_source_topics`].
+    pub repartition_source_topics: Vec<i16>,
+}
+
+/// Tasks of one subtopology, by name: the form of the edges. In replies and records ordered, partitions ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskIds {
+    /// Whose tasks.
+    pub subtopology: SubtopologyId,
+    /// Which.
+    pub partitions: Vec<PartitionIndex>,
+}
+
+/// Active tasks of one subtopology with the assignment epoch each was handed out at (KIP-1251).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActiveTaskIds {
+    /// Whose tasks.
+    pub subtopology: SubtopologyId,
+    /// Which.
+    pub partitions: Vec<PartitionIndex>,
+    /// Parallel to `partitions`. Empty in a record that carries none: the record's member epoch then counts for all.
+    pub assignment_epochs: Vec<AssignmentEpoch>,
+}
+
+/// The three task lists of a member, as a member reports them or is told to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskLists {
+    /// Tasks that process records.
+    pub active: Vec<TaskIds>,
+    /// Tasks that keep a copy of the state.
+    pub standby: Vec<TaskIds>,
+    /// Tasks that build a copy of the state, to become active later.
+    pub warmup: Vec<TaskIds>,
+}
+
+/// A task's position in its changelogs, summed over them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskOffset {
+    /// The task's subtopology.
+    pub subtopology: SubtopologyId,
+    /// The task's partition.
+    pub partition: PartitionIndex,
+    /// The sum; `i64::MAX` as an end offset means "not known yet".
+    pub offset: Offset,
+}
+
+/// Where a member answers interactive queries (`application.server`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// Host name or address.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+/// Partitions of one topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicPartitions {
+    /// Which topic.
+    pub topic: TopicName,
+    /// Ascending.
+    pub partitions: Vec<PartitionIndex>,
+}
