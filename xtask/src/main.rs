@@ -1,8 +1,64 @@
 //! `cargo xtask <word>`: everything one does with this repository besides editing it.
 //!
-//! Each word is a module of its own; this file only picks one.
+//! Each word is a module of its own; this file only picks one and prints what went wrong.
+//! Standard output carries results, standard error carries talk.
 
-fn main() -> anyhow::Result<()> {
-    eprintln!("usage: cargo xtask <word>");
-    Ok(())
+mod ci;
+mod setup;
+mod shell;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about = "Riparian's chores. Start with `cargo xtask demo` to see it run, `cargo xtask test` to check it.",
+    disable_help_subcommand = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    word: Option<Word>,
+}
+
+#[derive(Subcommand)]
+enum Word {
+    /// Find or install what the tests and the demo need (JDK, Maven, Kafka's jars, Python client, kcat)
+    Setup(setup::Options),
+    /// Check the rules of the house: crate arrows, dependencies, module headers, file sizes
+    Tidy,
+    /// Run every suite; the last line on standard output is `N passed, N failed`
+    Test(ci::Options),
+    /// What the pipeline runs: all that `test` runs, or the quick part of it
+    Ci(ci::CiOptions),
+}
+
+fn main() -> ExitCode {
+    let Some(word) = Arguments::parse().word else {
+        // Asking for nothing is a question, not a mistake.
+        let mut command = Arguments::command();
+        shell::print_line(&command.render_help().to_string());
+        return ExitCode::SUCCESS;
+    };
+    let result = match word {
+        Word::Setup(options) => setup::run(&options),
+        Word::Tidy => tidy::run(),
+        Word::Test(options) => ci::test(&options),
+        Word::Ci(options) => ci::ci(&options),
+    };
+    report(result)
+}
+
+fn report(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            shell::talk(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -1,0 +1,254 @@
+//! `test` and `ci`: runs the suites, counts their tests, shows a log only when something failed.
+//!
+//! Owns the list of suites. **Invariant:** the last line on standard output is `N passed, N failed` over all suites
+//! that ran; a suite that could not run, or failed without naming a test, counts as one failed test.
+//! It does not know what a suite checks.
+
+mod suites;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+
+use crate::{setup, shell, tidy};
+use suites::{Suite, Work};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only the suites whose name contains one of these
+    suites: Vec<String>,
+    /// Name the suites and stop
+    #[arg(long)]
+    list: bool,
+    /// What the conformance suites start: the server of this repository, or Apache Kafka (to check the tests)
+    #[arg(long, value_enum, default_value_t = Against::Riparian)]
+    against: Against,
+    /// Run each conformance suite this often; every run must pass
+    #[arg(long, default_value_t = 1, value_name = "TIMES")]
+    repeat: u32,
+    /// Only the tests of a suite whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct CiOptions {
+    /// Formatting, lints, tidy and unit tests only
+    #[arg(long)]
+    quick: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Against {
+    Riparian,
+    Kafka,
+}
+
+pub(crate) fn test(options: &Options) -> Result<()> {
+    let chosen: Vec<Suite> = suites::all()?
+        .into_iter()
+        .filter(|suite| options.suites.is_empty() || options.suites.iter().any(|name| suite.name.contains(name)))
+        .collect();
+    if chosen.is_empty() {
+        bail!("no suite has such a name: `cargo xtask test --list` names them");
+    }
+    if options.list {
+        chosen.iter().for_each(|suite| shell::print_line(&suite.name));
+        return Ok(());
+    }
+    let runner = Runner { against: options.against, repeat: options.repeat, filter: options.filter.clone() };
+    runner.run(&chosen)
+}
+
+pub(crate) fn ci(options: &CiOptions) -> Result<()> {
+    let suites = suites::all()?.into_iter().filter(|suite| !options.quick || suite.quick).collect::<Vec<_>>();
+    Runner { against: Against::Riparian, repeat: 1, filter: None }.run(&suites)
+}
+
+struct Runner {
+    against: Against,
+    repeat: u32,
+    filter: Option<String>,
+}
+
+/// How one suite, or all of them, went.
+#[derive(Default, Debug, Clone, Copy, PartialEq, Eq)]
+struct Count {
+    passed: u64,
+    failed: u64,
+}
+
+impl Count {
+    const ONE_PASSED: Self = Self { passed: 1, failed: 0 };
+    const ONE_FAILED: Self = Self { passed: 0, failed: 1 };
+
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+impl Runner {
+    fn run(&self, suites: &[Suite]) -> Result<()> {
+        let mut total = Count::default();
+        let mut failed = Vec::new();
+        let environment = if suites.iter().any(|suite| matches!(suite.work, Work::Conformance(_))) {
+            self.prepare(&mut total)
+        } else {
+            None
+        };
+        for suite in suites {
+            let times = if matches!(suite.work, Work::Conformance(_)) { self.repeat } else { 1 };
+            for time in 1..=times {
+                let count = self.run_one(suite, times, time, environment.as_deref());
+                total.add(count);
+                if count.failed > 0 && !failed.contains(&suite.name) {
+                    failed.push(suite.name.clone());
+                }
+            }
+        }
+        if !failed.is_empty() {
+            shell::talk(&format!("failed: {}", failed.join(", ")));
+        }
+        shell::print_line(&format!("{} passed, {} failed", total.passed, total.failed));
+        if total.failed > 0 { bail!("{} test(s) failed", total.failed) } else { Ok(()) }
+    }
+
+    /// Tools and the server binary, as environment variables for the conformance suites; counted as one failure if
+    /// they cannot be had.
+    fn prepare(&self, total: &mut Count) -> Option<Vec<(String, PathBuf)>> {
+        match environment(self.against) {
+            Ok(environment) => Some(environment),
+            Err(error) => {
+                shell::talk(&format!("cannot prepare the conformance suites: {error:#}"));
+                total.add(Count::ONE_FAILED);
+                None
+            }
+        }
+    }
+
+    fn run_one(&self, suite: &Suite, times: u32, time: u32, environment: Option<&[(String, PathBuf)]>) -> Count {
+        let label = if times > 1 { format!("{} ({time}/{times})", suite.name) } else { suite.name.clone() };
+        shell::talk_start(&format!("{label:<34} "));
+        let start = Instant::now();
+        let (mut count, log) = match &suite.work {
+            Work::Check(check) => match check() {
+                Ok(()) => (Count::ONE_PASSED, String::new()),
+                Err(error) => (Count::ONE_FAILED, format!("{error:#}")),
+            },
+            Work::Cargo(arguments) => run_cargo(shell::cargo().args(*arguments)),
+            Work::Conformance(target) => match environment {
+                None => (Count::ONE_FAILED, "not run: its tools are missing, see above".to_owned()),
+                Some(environment) => run_cargo(&mut self.conformance(target, environment)),
+            },
+        };
+        if count == Count::default() && self.filter.is_none() {
+            count = Count::ONE_FAILED;
+        }
+        let verdict = if count.failed == 0 { "ok    " } else { "FAILED" };
+        shell::talk(&format!("{verdict} {:>4} passed {:>6.1} s", count.passed, start.elapsed().as_secs_f64()));
+        if count.failed > 0 {
+            shell::talk(&format!("--- log of {} ---\n{}\n--- end of {} ---", suite.name, log.trim_end(), suite.name));
+        }
+        count
+    }
+
+    fn conformance(&self, target: &str, environment: &[(String, PathBuf)]) -> Command {
+        let mut command = shell::cargo();
+        command.args(["test", "--quiet", "--package", "riparian-tests", "--test", target, "--"]);
+        command.arg("--test-threads=1");
+        command.args(&self.filter);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+fn environment(against: Against) -> Result<Vec<(String, PathBuf)>> {
+    let tools = setup::ensure_tools()?;
+    let mut environment = vec![
+        ("RIPARIAN_JAVA".to_owned(), tools.java.java.clone()),
+        ("RIPARIAN_JARS".to_owned(), tools.java.jars.clone()),
+        ("RIPARIAN_CLASSES".to_owned(), tools.java.classes.clone()),
+        ("RIPARIAN_PYTHON".to_owned(), tools.python),
+        ("RIPARIAN_KCAT".to_owned(), tools.kcat),
+    ];
+    match against {
+        Against::Riparian => environment.push(("RIPARIAN_BIN".to_owned(), build_server()?)),
+        Against::Kafka => environment.push(("RIPARIAN_TEST_AGAINST".to_owned(), PathBuf::from("kafka"))),
+    }
+    Ok(environment)
+}
+
+/// The optimised server binary: what people run is what is tested.
+pub(crate) fn build_server() -> Result<PathBuf> {
+    shell::talk_start("building the server ... ");
+    let start = Instant::now();
+    shell::run_quietly(shell::cargo().args(["build", "--quiet", "--release", "--package", "riparian-server"]))?;
+    shell::talk(&format!("{:.0} s", start.elapsed().as_secs_f64()));
+    let binary = shell::target_dir().join("release").join("riparian");
+    if binary.is_file() { Ok(binary) } else { bail!("the build left no {}", binary.display()) }
+}
+
+/// Runs a cargo command and counts what it says about tests. A command without tests counts as one.
+fn run_cargo(command: &mut Command) -> (Count, String) {
+    let output = match command.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) => return (Count::ONE_FAILED, format!("cannot run {command:?}: {error}")),
+    };
+    let log = shell::text_of(&output);
+    let is_test = command.get_args().next().is_some_and(|word| word == "test");
+    let mut count = if is_test { count_tests(&log) } else { Count::default() };
+    if !output.status.success() && count.failed == 0 {
+        count.failed = 1;
+    }
+    if output.status.success() && !is_test {
+        count = Count::ONE_PASSED;
+    }
+    (count, log)
+}
+
+/// Sums the closing lines of the test harness: `test result: ok. 5 passed; 0 failed; ...`.
+fn count_tests(log: &str) -> Count {
+    let mut count = Count::default();
+    for line in log.lines().filter_map(|line| line.split("test result: ").nth(1)) {
+        let number_before = |word: &str| {
+            let before = line.split(word).next()?;
+            before.split_whitespace().next_back()?.parse::<u64>().ok()
+        };
+        count.passed += number_before(" passed").unwrap_or(0);
+        count.failed += number_before(" failed").unwrap_or(0);
+    }
+    count
+}
+
+/// `tidy` as a suite.
+fn tidy_suite() -> Result<()> {
+    let problems = tidy::check()?;
+    if problems.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_of_several_test_binaries_are_summed() {
+        let log = "running 3 tests\n...\ntest result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+                   running 2 tests\ntest result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        assert_eq!(count_tests(log), Count { passed: 4, failed: 1 });
+        assert_eq!(count_tests("error: could not compile"), Count::default());
+    }
+
+    #[test]
+    fn command_that_fails_without_a_count_is_one_failure() {
+        let (count, log) = run_cargo(Command::new("sh").args(["-c", "echo broken; exit 3"]));
+        assert_eq!((count, log.as_str()), (Count::ONE_FAILED, "broken\n"));
+        assert_eq!(run_cargo(&mut Command::new("true")).0, Count::ONE_PASSED);
+    }
+}

@@ -1,0 +1,58 @@
+//! The list of suites, from quick to slow.
+//!
+//! A conformance suite is a file of `tests/tests`; a new file is a new suite without a change here.
+
+use anyhow::{Context as _, Result};
+
+use crate::shell;
+
+pub(super) struct Suite {
+    pub(super) name: String,
+    /// Part of `ci --quick`.
+    pub(super) quick: bool,
+    pub(super) work: Work,
+}
+
+pub(super) enum Work {
+    /// Runs inside this program; an error is the log.
+    Check(fn() -> Result<()>),
+    /// A cargo command.
+    Cargo(&'static [&'static str]),
+    /// A test target of the package `riparian-tests`, given the server and the clients.
+    Conformance(String),
+}
+
+pub(super) fn all() -> Result<Vec<Suite>> {
+    let quick = |name: &str, work| Suite { name: name.to_owned(), quick: true, work };
+    let mut suites = vec![
+        quick("format", Work::Cargo(&["fmt", "--all", "--check"])),
+        quick("tidy", Work::Check(super::tidy_suite)),
+        quick("lints", Work::Cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
+        quick(
+            "unit",
+            Work::Cargo(&["test", "--quiet", "--workspace", "--exclude", "riparian-tests", "--no-fail-fast"]),
+        ),
+    ];
+    suites.extend(conformance_targets()?.into_iter().map(|target| Suite {
+        name: format!("conformance-{}", target.replace('_', "-")),
+        quick: false,
+        work: Work::Conformance(target),
+    }));
+    Ok(suites)
+}
+
+fn conformance_targets() -> Result<Vec<String>> {
+    let dir = shell::root().join("tests").join("tests");
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut targets = Vec::new();
+    for entry in std::fs::read_dir(&dir).with_context(|| format!("cannot list {}", dir.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            targets.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    targets.sort();
+    Ok(targets)
+}
