@@ -88,6 +88,10 @@ name! {
     ProcessId
 }
 name! {
+    /// Where a member says it runs, its `client.rack`.
+    RackId
+}
+name! {
     /// The id of a subtopology inside one group's topology (KIP-1071).
     SubtopologyId
 }

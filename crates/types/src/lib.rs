@@ -21,7 +21,7 @@ pub mod topic;
 mod topics_view;
 mod uuid;
 
-pub use ids::{ClientId, GroupId, InstanceId, MemberId, ProcessId, SubtopologyId, TopicName};
+pub use ids::{ClientId, GroupId, InstanceId, MemberId, ProcessId, RackId, SubtopologyId, TopicName};
 pub use numbers::{
     AssignmentEpoch, GroupEpoch, LeaderEpoch, MemberEpoch, NodeId, Offset, PartitionCount, PartitionIndex,
     ProducerEpoch, ProducerId, Sequence, TopologyEpoch,

@@ -23,3 +23,7 @@ pub const OFFSET_METADATA_BYTES_MAX: usize = 4096;
 pub const CONNECTION_REQUESTS_MAX: usize = 100;
 /// Batches per producer id and partition that are remembered to recognise a duplicate (KIP-98).
 pub const PRODUCER_BATCHES_REMEMBERED: usize = 5;
+/// Most tasks of one streams group: the partitions of all its subtopologies.
+pub const GROUP_TASKS_MAX: u32 = 1_000_000;
+/// Most active and standby tasks of one streams group together.
+pub const GROUP_PLACEMENTS_MAX: u64 = 16_000_000;
