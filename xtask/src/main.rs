@@ -4,6 +4,7 @@
 //! Standard output carries results, standard error carries talk.
 
 mod ci;
+mod codegen;
 mod setup;
 mod shell;
 mod tidy;
@@ -29,6 +30,8 @@ struct Arguments {
 enum Word {
     /// Find or install what the tests and the demo need (JDK, Maven, Kafka's jars, Python client, kcat)
     Setup(setup::Options),
+    /// Write the code and documentation that come from schemas/
+    Codegen(codegen::Options),
     /// Check the rules of the house: crate arrows, dependencies, module headers, file sizes
     Tidy,
     /// Run every suite; the last line on standard output is `N passed, N failed`
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
     };
     let result = match word {
         Word::Setup(options) => setup::run(&options),
+        Word::Codegen(options) => codegen::run(&options),
         Word::Tidy => tidy::run(),
         Word::Test(options) => ci::test(&options),
         Word::Ci(options) => ci::ci(&options),

@@ -180,7 +180,7 @@ pub fn require(carried: bool, field: &'static str, version: i16) -> Result<(), E
 /// In a version that is not flexible an empty set writes nothing; any other is an error.
 pub fn unknown_tags(out: &mut Vec<u8>, fields: &TaggedFields, flexible: bool, version: i16) -> Result<(), EncodeError> {
     if flexible {
-        TagWriter::new(out, 0, fields).finish(out);
+        TagWriter::new(out, &[], fields).finish(out);
     } else {
         require(fields.is_empty(), "unknown_tagged_fields", version)?;
     }
@@ -194,10 +194,11 @@ pub struct TagWriter<'a> {
 }
 
 impl<'a> TagWriter<'a> {
-    /// Writes the count: `known_count` defined fields will follow, and the unknown ones.
-    pub fn new(out: &mut Vec<u8>, known_count: u32, unknown: &'a TaggedFields) -> Self {
+    /// Writes the count: as many defined fields as `set` says will follow, and the unknown ones.
+    pub fn new(out: &mut Vec<u8>, set: &[bool], unknown: &'a TaggedFields) -> Self {
         let unknown = unknown.as_slice();
-        varint::write_u64(out, u64::from(known_count) + unknown.len() as u64);
+        let known_count = set.iter().filter(|&&is_set| is_set).count();
+        varint::write_u64(out, (known_count + unknown.len()) as u64);
         Self { unknown }
     }
 

@@ -1,0 +1,73 @@
+//! The generated files that list all APIs: `messages.rs` and `api_key.rs`.
+
+use std::fmt::Write as _;
+
+use super::rust::{HEADER, borrows, doc};
+use super::schema::{Message, Range, Schema};
+
+/// `messages.rs`: one module per message.
+pub(super) fn messages(apis: &[&Schema]) -> String {
+    let mut out = String::from(HEADER);
+    out.push_str("\n//! The messages, one module each.\n\n");
+    let mut names: Vec<&str> = apis.iter().flat_map(|s| &s.messages).map(|m| m.name.as_str()).collect();
+    names.sort_unstable();
+    for name in &names {
+        let _ = writeln!(out, "pub mod {};", super::snake(name));
+    }
+    out.push('\n');
+    for name in &names {
+        let _ = writeln!(out, "pub use self::{}::{name};", super::snake(name));
+    }
+    out.push('\n');
+    for schema in apis {
+        let _ = writeln!(
+            out,
+            "crate::message::api!({}, {});",
+            lifetime_of(&schema.messages[0]),
+            lifetime_of(&schema.messages[1])
+        );
+    }
+    out
+}
+
+/// How the `api!` macro is told whether a message borrows.
+fn lifetime_of(message: &Message) -> String {
+    let borrows = message.structs.first().is_some_and(|owner| borrows(message, owner));
+    if borrows { format!("{}<'a>", message.name) } else { message.name.clone() }
+}
+
+/// `api_key.rs`: the registry of APIs.
+pub(super) fn api_key(apis: &[&Schema]) -> String {
+    let mut apis: Vec<&&Schema> = apis.iter().collect();
+    apis.sort_by_key(|schema| schema.number);
+    let mut out = String::from(HEADER);
+    out.push_str(
+        "\n//! The APIs that have a schema.\n\nuse riparian_wire::VersionRange;\n\n\
+         use crate::api_key::Info;\n\n\
+         /// An API of the Kafka protocol that Riparian has a schema for.\n\
+         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]\n#[repr(i16)]\npub enum ApiKey {\n",
+    );
+    for schema in &apis {
+        doc(&mut out, &schema.docs);
+        let _ = writeln!(out, "{} = {},", schema.name, schema.number.unwrap_or_default());
+    }
+    out.push_str("}\n\nimpl ApiKey {\n/// Every API, ascending by code.\n");
+    let _ = writeln!(out, "pub const ALL: [Self; {}] = [", apis.len());
+    for schema in &apis {
+        let _ = writeln!(out, "Self::{},", schema.name);
+    }
+    out.push_str("];\n\npub(crate) const fn info(self) -> Info {\nmatch self {\n");
+    for schema in &apis {
+        let range = |range: Range| format!("VersionRange::new({}, {})", range.min, range.max);
+        let served = schema.served.map_or_else(|| "None".into(), |served| format!("Some({})", range(served)));
+        let flexible = schema.flexible_from.map_or_else(|| "i16::MAX".into(), |from| from.to_string());
+        let _ = writeln!(
+            out,
+            "Self::{0} => Info {{ name: \"{0}\", versions: {1}, served: {served}, flexible_from: {flexible} }},",
+            schema.name,
+            range(schema.versions)
+        );
+    }
+    out.push_str("}\n}\n}\n");
+    out
+}
