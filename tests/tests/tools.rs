@@ -1,0 +1,220 @@
+//! Kafka's own command line tools against the server.
+
+use riparian_tests::{Finished, Server, Tool};
+
+const CODECS: &[&str] = &["none", "gzip", "snappy", "lz4", "zstd"];
+
+fn create_topic(server: &Server, topic: &str, partitions: u32) {
+    let partitions = partitions.to_string();
+    let arguments = ["--create", "--topic", topic, "--partitions", &partitions, "--replication-factor", "1"];
+    Tool::at("TopicCommand", &server.bootstrap()).args(&arguments).run().says(&format!("Created topic {topic}."));
+}
+
+fn produce(server: &Server, topic: &str, codec: &str, lines: &str) {
+    let arguments = ["--topic", topic, "--compression-codec", codec];
+    let produced = Tool::at("ConsoleProducer", &server.bootstrap()).args(&arguments).input(lines).run();
+    assert!(!produced.both().contains("ERROR"), "{}", produced.both());
+}
+
+fn consume(server: &Server, topic: &str, partition: u32, count: usize) -> Vec<String> {
+    let (partition, count) = (partition.to_string(), count.to_string());
+    let arguments = ["--topic", topic, "--partition", &partition, "--offset", "earliest", "--max-messages", &count];
+    let consumed = Tool::at("consumer.ConsoleConsumer", &server.bootstrap()).args(&arguments).run();
+    consumed.stdout.lines().map(str::to_owned).collect()
+}
+
+fn end_offsets(server: &Server, topic: &str, time: &str) -> String {
+    let listed = Tool::at("GetOffsetShell", &server.bootstrap()).args(&["--topic", topic, "--time", time]).run();
+    let mut lines: Vec<&str> = listed.stdout.lines().collect();
+    lines.sort_unstable();
+    lines.join(" ")
+}
+
+/// The values of the `key=value` words of a tool's output that start a word with this key.
+fn value_of(finished: &Finished, key: &str) -> Option<String> {
+    let words = finished.stdout.split([' ', ',', '\t', '\n']);
+    words.filter_map(|word| word.trim().strip_prefix(key)?.strip_prefix('=')).map(str::to_owned).next()
+}
+
+#[test]
+fn topics_are_created_listed_described_grown_and_deleted() {
+    let server = Server::start(&[]);
+    let topics = || Tool::at("TopicCommand", &server.bootstrap());
+    topics()
+        .args(&["--create", "--topic", "first", "--partitions", "3", "--replication-factor", "1"])
+        .args(&["--config", "retention.ms=3600000", "--config", "cleanup.policy=compact"])
+        .run();
+    create_topic(&server, "second", 1);
+    assert_eq!(topics().args(&["--list", "--exclude-internal"]).run().stdout, "first\nsecond");
+
+    let described = topics().args(&["--describe", "--topic", "first"]).run();
+    described
+        .says("PartitionCount: 3")
+        .says("retention.ms=3600000")
+        .says("cleanup.policy=compact")
+        .says("Partition: 2");
+
+    topics().args(&["--alter", "--topic", "first", "--partitions", "5"]).run();
+    topics().args(&["--describe", "--topic", "first"]).run().says("PartitionCount: 5");
+
+    let again = topics().args(&["--create", "--topic", "first"]).finish();
+    assert!(!again.status.success() && again.both().contains("already exists"), "{}", again.both());
+    let fewer = topics().args(&["--alter", "--topic", "first", "--partitions", "2"]).finish();
+    assert!(!fewer.status.success(), "{}", fewer.both());
+    let unknown = topics().args(&["--describe", "--topic", "absent"]).finish();
+    assert!(!unknown.status.success() && unknown.both().contains("does not exist"), "{}", unknown.both());
+    let bad_name = topics().args(&["--create", "--topic", "no spaces"]).finish();
+    assert!(!bad_name.status.success(), "{}", bad_name.both());
+
+    topics().args(&["--delete", "--topic", "first"]).run();
+    assert_eq!(topics().args(&["--list", "--exclude-internal"]).run().stdout, "second");
+}
+
+#[test]
+fn topic_configs_are_altered_and_described() {
+    let server = Server::start(&[]);
+    create_topic(&server, "configured", 1);
+    let configs = || Tool::at("ConfigCommand", &server.bootstrap()).args(&["--entity-type", "topics"]);
+    configs()
+        .args(&[
+            "--entity-name",
+            "configured",
+            "--alter",
+            "--add-config",
+            "retention.ms=1000,max.message.bytes=2000000",
+        ])
+        .run();
+    let described = configs().args(&["--entity-name", "configured", "--describe"]).run();
+    assert_eq!(value_of(&described, "retention.ms").as_deref(), Some("1000"), "{}", described.stdout);
+    assert_eq!(value_of(&described, "max.message.bytes").as_deref(), Some("2000000"), "{}", described.stdout);
+
+    configs().args(&["--entity-name", "configured", "--alter", "--delete-config", "retention.ms"]).run();
+    let described = configs().args(&["--entity-name", "configured", "--describe"]).run();
+    assert_eq!(value_of(&described, "retention.ms"), None, "{}", described.stdout);
+    let all = configs().args(&["--entity-name", "configured", "--describe", "--all"]).run();
+    assert_eq!(value_of(&all, "retention.ms").as_deref(), Some("604800000"), "{}", all.stdout);
+
+    let refused =
+        configs().args(&["--entity-name", "configured", "--alter", "--add-config", "cleanup.policy=perhaps"]).finish();
+    assert!(!refused.status.success() && refused.both().contains("cleanup.policy"), "{}", refused.both());
+}
+
+#[test]
+fn group_configs_are_altered_and_described() {
+    let server = Server::start(&[]);
+    let configs =
+        || Tool::at("ConfigCommand", &server.bootstrap()).args(&["--entity-type", "groups", "--entity-name", "words"]);
+    configs()
+        .args(&["--alter", "--add-config", "streams.num.standby.replicas=1,streams.session.timeout.ms=50000"])
+        .run();
+    let described = configs().args(&["--describe"]).run();
+    assert_eq!(value_of(&described, "streams.num.standby.replicas").as_deref(), Some("1"), "{}", described.stdout);
+    assert_eq!(value_of(&described, "streams.session.timeout.ms").as_deref(), Some("50000"), "{}", described.stdout);
+
+    let unknown = configs().args(&["--alter", "--add-config", "streams.no.such.thing=1"]).finish();
+    assert!(!unknown.status.success(), "{}", unknown.both());
+    let low = configs().args(&["--alter", "--add-config", "streams.session.timeout.ms=1"]).finish();
+    assert!(!low.status.success() && low.both().contains("streams.session.timeout.ms"), "{}", low.both());
+}
+
+#[test]
+fn every_codec_goes_in_and_comes_out() {
+    let server = Server::start(&[]);
+    create_topic(&server, "codecs", 1);
+    let mut expected = Vec::new();
+    for codec in CODECS {
+        let lines: Vec<String> = (0..50).map(|n| format!("{codec} line {n} {}", "x".repeat(40))).collect();
+        produce(&server, "codecs", codec, &(lines.join("\n") + "\n"));
+        expected.extend(lines);
+    }
+    assert_eq!(consume(&server, "codecs", 0, expected.len()), expected);
+    assert_eq!(end_offsets(&server, "codecs", "latest"), format!("codecs:0:{}", expected.len()));
+}
+
+#[test]
+fn producer_performance_fills_partitions_with_every_codec() {
+    let server = Server::start(&[]);
+    create_topic(&server, "perf", 2);
+    for codec in CODECS {
+        let compression = format!("compression.type={codec}");
+        Tool::new("ProducerPerformance")
+            .args(&["--bootstrap-server", &server.bootstrap(), "--topic", "perf", "--num-records", "5000"])
+            .args(&["--record-size", "200", "--throughput", "-1", "--command-property", &compression, "acks=all"])
+            .run()
+            .says("5000 records sent");
+    }
+    let ends = end_offsets(&server, "perf", "latest");
+    let total: u64 = ends.split(' ').filter_map(|end| end.rsplit(':').next()?.parse::<u64>().ok()).sum();
+    assert_eq!(total, 25_000, "{ends}");
+}
+
+#[test]
+fn consumer_starts_in_the_middle_and_at_the_end() {
+    let server = Server::start(&[]);
+    create_topic(&server, "seek", 1);
+    produce(&server, "seek", "none", "a\nb\nc\nd\n");
+    let consume_from = |offset: &str| {
+        Tool::at("consumer.ConsoleConsumer", &server.bootstrap())
+            .args(&["--topic", "seek", "--partition", "0", "--offset", offset, "--max-messages", "1"])
+            .args(&["--formatter-property", "print.offset=true", "--formatter-property", "print.partition=true"])
+            .run()
+            .stdout
+    };
+    assert_eq!(consume_from("2"), "Partition:0\tOffset:2\tc");
+    let at_end = Tool::at("consumer.ConsoleConsumer", &server.bootstrap())
+        .args(&["--topic", "seek", "--partition", "0", "--offset", "latest", "--timeout-ms", "1000"])
+        .finish();
+    assert_eq!(at_end.stdout, "", "{}", at_end.both());
+}
+
+#[test]
+fn deleted_records_move_the_start_of_the_log() {
+    let server = Server::start(&[]);
+    create_topic(&server, "cut", 1);
+    produce(&server, "cut", "none", "a\nb\nc\nd\ne\n");
+    let file = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    let json = r#"{"partitions":[{"topic":"cut","partition":0,"offset":3}],"version":1}"#;
+    std::fs::write(file.path(), json).expect("the file can be written");
+    let path = file.path().display().to_string();
+    Tool::at("DeleteRecordsCommand", &server.bootstrap())
+        .args(&["--offset-json-file", &path])
+        .run()
+        .says("low_watermark: 3");
+    assert_eq!(end_offsets(&server, "cut", "earliest"), "cut:0:3");
+    assert_eq!(end_offsets(&server, "cut", "latest"), "cut:0:5");
+    assert_eq!(consume(&server, "cut", 0, 2), ["d", "e"]);
+}
+
+#[test]
+fn offsets_are_found_by_time() {
+    let server = Server::start(&[]);
+    create_topic(&server, "times", 2);
+    assert_eq!(end_offsets(&server, "times", "latest"), "times:0:0 times:1:0");
+    assert_eq!(end_offsets(&server, "times", "earliest"), "times:0:0 times:1:0");
+    let arguments = ["--topic", "times", "--reader-property", "parse.key=true", "--reader-property", "key.separator=:"];
+    Tool::at("ConsoleProducer", &server.bootstrap()).args(&arguments).input("k:a\nk:b\nk:c\n").run();
+    let ends = end_offsets(&server, "times", "latest");
+    assert!(ends == "times:0:3 times:1:0" || ends == "times:0:0 times:1:3", "{ends}");
+    // A time before the first record finds the first offset of the partition that has one.
+    let first = end_offsets(&server, "times", "1000000000000");
+    assert!(first.contains(":0") && !first.contains(":3"), "{first}");
+}
+
+#[test]
+fn api_versions_are_told_and_hold_nothing_unknown() {
+    let server = Server::start(&[]);
+    let told = Tool::at("BrokerApiVersionsCommand", &server.bootstrap()).run();
+    for api in ["Produce(0)", "Fetch(1)", "ApiVersions(18)", "StreamsGroupHeartbeat(88)", "StreamsGroupDescribe(89)"] {
+        told.says(api);
+    }
+    assert!(!told.stdout.contains("UNKNOWN("), "{}", told.stdout);
+}
+
+#[test]
+fn groups_are_listed_when_there_are_none() {
+    let server = Server::start(&[]);
+    let groups = || Tool::at("streams.StreamsGroupCommand", &server.bootstrap());
+    assert_eq!(groups().args(&["--list"]).run().stdout.trim(), "");
+    let absent = groups().args(&["--describe", "--group", "absent"]).finish();
+    assert!(absent.both().contains("absent"), "{}", absent.both());
+}
