@@ -1,7 +1,8 @@
 //! The assignor `sticky`: balanced numbers of tasks per member, moving as little as possible.
 //!
 //! It makes the placements of Apache Kafka 4.4.0's assignor of this name wherever those are determined, in one pass over
-//! all tasks, stateful or not; ties that Kafka leaves to the order of a hash map go to the smaller process and member.
+//! all tasks, stateful or not. Where Kafka leaves a tie to the order of a hash map, the smaller id decides; and between
+//! equally loaded processes first the better balance of members, then where state of the task is.
 //!
 //! 1. **Actives stay**: by partition, a task stays on the member that runs it while that member is below its quota.
 //! 2. **Actives follow state**: a task without such a member goes to one that has a copy or reports its state, if that
@@ -19,11 +20,16 @@
 mod history;
 mod least_loaded;
 mod placement;
+mod queue;
 mod quota;
 
 use alloc::{vec, vec::Vec};
 
-use self::{history::History, least_loaded::LeastLoaded, placement::Placement};
+use self::{
+    history::{Copy, History},
+    least_loaded::LeastLoaded,
+    placement::Placement,
+};
 use crate::{Assignment, AssignmentInput, AssignorError, MemberIndex, TaskAssignor, TaskId};
 
 /// The assignor `sticky`.
@@ -66,8 +72,9 @@ fn place_actives(by_partition: &[TaskId], history: &History, placement: &mut Pla
         }
     }
     for &task in &without_owner {
-        let copies = history.copies(task).iter().map(|copy| copy.member);
-        if let Some(member) = less_loaded(copies, placement).filter(|&member| placement.has_room_for_active(member)) {
+        if let Some(member) =
+            member_with_copy(history.copies(task), placement, |_| true, Placement::has_room_for_active)
+        {
             placement.add_active(task, member);
         }
     }
@@ -75,7 +82,9 @@ fn place_actives(by_partition: &[TaskId], history: &History, placement: &mut Pla
     without_owner.sort_unstable();
     let mut least_loaded = LeastLoaded::new(placement);
     for task in without_owner {
-        let member = least_loaded.take(|_| true).expect("there are members, and each belongs to a process");
+        let member = least_loaded
+            .take(|_| true, history.with_state(task))
+            .expect("there are members, and each belongs to a process");
         placement.add_active(task, member);
     }
 }
@@ -85,7 +94,7 @@ fn place_standbys(order: impl Iterator<Item = TaskId>, task_count: u32, history:
     let mut missing = vec![0u32; task_count as usize];
     for task in order {
         for placed in 0..placement.standbys_per_task_max() {
-            match member_with_state(task, history, placement) {
+            match member_for_standby(task, history, placement) {
                 Some(member) => placement.add_standby(task, member),
                 None => {
                     missing[task.index()] = placement.standbys_per_task_max() - placed;
@@ -98,28 +107,41 @@ fn place_standbys(order: impl Iterator<Item = TaskId>, task_count: u32, history:
     for (index, &missing) in missing.iter().enumerate().rev() {
         let task = TaskId::at(index);
         for _ in 0..missing {
-            let Some(member) = least_loaded.take(|process| !placement.holds(process, task)) else { break };
+            let may_hold = |process| !placement.holds(process, task);
+            let Some(member) = least_loaded.take(may_hold, history.with_state(task)) else { break };
             placement.add_standby(task, member);
         }
     }
 }
 
-/// The member that should keep a standby because it has state of the task: who ran it, or else one with a copy.
-fn member_with_state(task: TaskId, history: &History, placement: &Placement) -> Option<MemberIndex> {
-    let may_hold = |member: &MemberIndex| !placement.holds(placement.process_of(*member), task);
-    let has_room = |member: &MemberIndex| placement.has_room(*member);
-    history.active(task).filter(may_hold).filter(has_room).or_else(|| {
-        let copies = history.copies(task).iter().map(|copy| copy.member);
-        less_loaded(copies.filter(may_hold), placement).filter(has_room)
-    })
+/// The member that should get a standby because it has state of the task: who ran it, or else one with a copy.
+fn member_for_standby(task: TaskId, history: &History, placement: &Placement) -> Option<MemberIndex> {
+    let may_hold = |member| !placement.holds(placement.process_of(member), task);
+    let owner = history.active(task).filter(|&member| may_hold(member) && placement.has_room(member));
+    owner.or_else(|| member_with_copy(history.copies(task), placement, may_hold, Placement::has_room))
 }
 
-/// The first of these members, unless a later one is less loaded both by itself and as a process.
-fn less_loaded(members: impl Iterator<Item = MemberIndex>, placement: &Placement) -> Option<MemberIndex> {
-    members.reduce(|best, member| {
-        let better = placement.member_load(member) < placement.member_load(best)
-            && placement.process_load(placement.process_of(member))
-                < placement.process_load(placement.process_of(best));
-        if better { member } else { best }
-    })
+/// The member that should get a task because it has a copy of it, unless that member has no room.
+///
+/// Of the members that may hold the task it is the first, unless a later one is less loaded both by itself and as a
+/// process; room plays no part in that choice, as in Kafka.
+fn member_with_copy(
+    copies: &[Copy],
+    placement: &Placement,
+    may_hold: impl Fn(MemberIndex) -> bool,
+    has_room: impl Fn(&Placement, MemberIndex) -> bool,
+) -> Option<MemberIndex> {
+    let candidates = copies.iter().map(|copy| copy.member).filter(|&member| may_hold(member));
+    let chosen =
+        candidates.reduce(|best, member| if is_less_loaded(member, best, placement) { member } else { best })?;
+    has_room(placement, chosen).then_some(chosen)
 }
+
+/// Whether a member is less loaded than another both by itself and as a process.
+fn is_less_loaded(member: MemberIndex, other: MemberIndex, placement: &Placement) -> bool {
+    let process_load = |member| placement.process_load(placement.process_of(member));
+    placement.member_load(member) < placement.member_load(other) && process_load(member) < process_load(other)
+}
+
+#[cfg(test)]
+mod tests;

@@ -63,9 +63,14 @@ impl History {
         self.actives[task.index()]
     }
 
-    /// Copies of the task, the best first: standbys before other state, then by how far they reach.
+    /// Copies of the task, the best first: standbys before other state, then by how far they reach, then by member.
     pub(super) fn copies(&self, task: TaskId) -> &[Copy] {
         &self.copies[self.copy_range(task.index())]
+    }
+
+    /// The members that have state of the task, the most worth keeping first.
+    pub(super) fn with_state(&self, task: TaskId) -> impl Iterator<Item = MemberIndex> + Clone {
+        self.active(task).into_iter().chain(self.copies(task).iter().map(|copy| copy.member))
     }
 
     fn copy_range(&self, task: usize) -> core::ops::Range<usize> {

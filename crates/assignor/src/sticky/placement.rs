@@ -103,6 +103,11 @@ impl Placement {
         self.tasks_by_member[member.index()]
     }
 
+    /// The number of tasks of each member, in any role.
+    pub(super) fn member_loads(&self) -> &[u32] {
+        &self.tasks_by_member
+    }
+
     pub(super) fn is_active(&self, task: TaskId) -> bool {
         self.active_by_task[task.index()].is_some()
     }
