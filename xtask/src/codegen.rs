@@ -91,13 +91,18 @@ fn files(schemas: &[Schema]) -> Result<BTreeMap<String, String>> {
         None => Ok(()),
         Some(_) => bail!("{path} would be made twice"),
     };
-    let (apis, _stored): (Vec<&Schema>, Vec<&Schema>) = schemas.iter().partition(|schema| schema.kind == Kind::Api);
+    let (apis, stored): (Vec<&Schema>, Vec<&Schema>) = schemas.iter().partition(|schema| schema.kind == Kind::Api);
     for (schema, message) in apis.iter().flat_map(|schema| schema.messages.iter().map(move |m| (schema, m))) {
         let path = format!("{}/messages/{}.rs", FOLDERS[0], snake(&message.name));
         add(path, rust::module(schema, message))?;
     }
     add(format!("{}/messages.rs", FOLDERS[0]), registry::messages(&apis))?;
     add(format!("{}/api_key.rs", FOLDERS[0]), registry::api_key(&apis))?;
+    for (schema, message) in stored.iter().flat_map(|schema| schema.messages.iter().map(move |m| (schema, m))) {
+        let path = format!("{}/records/{}.rs", FOLDERS[2], snake(&message.name));
+        add(path, rust::module(schema, message))?;
+    }
+    add(format!("{}/records.rs", FOLDERS[2]), registry::records(&stored))?;
     add("docs/api-support.md".into(), docs::api_support(&apis))?;
     Ok(files)
 }
@@ -165,6 +170,7 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// `DescribeTopicPartitions` to `describe_topic_partitions`.
 fn snake(name: &str) -> String {
+    let name = name.replace("KRaft", "Kraft");
     let mut out = String::new();
     for (index, c) in name.char_indices() {
         if c.is_ascii_uppercase() && index > 0 {

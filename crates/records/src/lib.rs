@@ -9,6 +9,7 @@
 //! - [`check_produced`]: what a produce request carries for one partition is validated once, and becomes a
 //!   [`ProducedBatch`], which is what the log takes from clients.
 //! - [`ControlRecord`]: transaction markers.
+//! - [`stored`]: keys and values of the records that the server itself stores.
 //! - [`Compression`]: gzip, snappy (Java's framing), lz4, zstd; decompression is bounded.
 //!
 //! **Invariant:** no input makes this crate panic, read past the bytes given, or produce more than
@@ -19,6 +20,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+extern crate alloc;
+
 mod batch;
 mod builder;
 mod compression;
@@ -26,6 +29,7 @@ mod control;
 mod header;
 mod produced;
 mod record;
+pub mod stored;
 
 pub use batch::{Batch, BatchError, Batches, batches};
 pub use builder::{BatchBuilder, BatchOptions, Producer};

@@ -69,6 +69,12 @@ pub enum DecodeError {
         /// The version asked for.
         version: i16,
     },
+    /// The bytes are of a record type that there is no schema for.
+    #[error("record type {found} is unknown")]
+    UnknownType {
+        /// The type the bytes name.
+        found: i32,
+    },
     /// The bytes are of another record or message type than the one asked for.
     #[error("type {found} instead of {wanted}")]
     WrongType {

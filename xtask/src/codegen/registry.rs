@@ -1,23 +1,13 @@
-//! The generated files that list all APIs: `messages.rs` and `api_key.rs`.
+//! The generated files that list all messages: `messages.rs`, `api_key.rs` and `records.rs`.
 
 use std::fmt::Write as _;
 
 use super::rust::{HEADER, borrows, doc};
-use super::schema::{Message, Range, Schema};
+use super::schema::{Kind, Message, Range, Schema};
 
 /// `messages.rs`: one module per message.
 pub(super) fn messages(apis: &[&Schema]) -> String {
-    let mut out = String::from(HEADER);
-    out.push_str("\n//! The messages, one module each.\n\n");
-    let mut names: Vec<&str> = apis.iter().flat_map(|s| &s.messages).map(|m| m.name.as_str()).collect();
-    names.sort_unstable();
-    for name in &names {
-        let _ = writeln!(out, "pub mod {};", super::snake(name));
-    }
-    out.push('\n');
-    for name in &names {
-        let _ = writeln!(out, "pub use self::{}::{name};", super::snake(name));
-    }
+    let mut out = modules("The messages, one module each.", apis);
     out.push('\n');
     for schema in apis {
         let _ = writeln!(
@@ -69,5 +59,43 @@ pub(super) fn api_key(apis: &[&Schema]) -> String {
         );
     }
     out.push_str("}\n}\n}\n");
+    out
+}
+
+/// `records.rs`: one module per key and value, and the enums that tell them apart.
+pub(super) fn records(stored: &[&Schema]) -> String {
+    let mut out = modules("The stored records, one module per key and value.", stored);
+    for (kind, list) in [(Kind::Record, "keys"), (Kind::Metadata, "metadata_records")] {
+        let mut schemas: Vec<&&Schema> = stored.iter().filter(|schema| schema.kind == kind).collect();
+        schemas.sort_by_key(|schema| schema.number);
+        out.push('\n');
+        for schema in &schemas {
+            if let [_, value] = &schema.messages[..] {
+                let _ = writeln!(out, "crate::stored::value!({});", lifetime_of(value));
+            }
+        }
+        let _ = writeln!(out, "\ncrate::stored::{list}! {{");
+        for schema in &schemas {
+            doc(&mut out, &schema.docs);
+            let variant = schema.name.strip_suffix("Record").unwrap_or(&schema.name);
+            let _ = writeln!(out, "{variant}({}),", lifetime_of(&schema.messages[0]));
+        }
+        out.push_str("}\n");
+    }
+    out
+}
+
+/// Declarations of the modules, and their top-level structs.
+fn modules(docs: &str, schemas: &[&Schema]) -> String {
+    let mut out = format!("{HEADER}\n//! {docs}\n\n");
+    let mut names: Vec<&str> = schemas.iter().flat_map(|s| &s.messages).map(|m| m.name.as_str()).collect();
+    names.sort_unstable();
+    for name in &names {
+        let _ = writeln!(out, "pub mod {};", super::snake(name));
+    }
+    out.push('\n');
+    for name in &names {
+        let _ = writeln!(out, "pub use self::{}::{name};", super::snake(name));
+    }
     out
 }

@@ -104,6 +104,14 @@ impl Emitter<'_> {
         }
     }
 
+    /// The tagged fields, ascending by tag.
+    fn tags(&self) -> Vec<(u32, &Field)> {
+        let mut tags: Vec<_> =
+            self.owner.fields.iter().filter_map(|field| field.tag.map(|(tag, _)| (tag, field))).collect();
+        tags.sort_by_key(|(tag, _)| *tag);
+        tags
+    }
+
     fn has_unknown_tags(&self) -> bool {
         self.message.flexible_from.is_some()
     }
@@ -226,7 +234,7 @@ impl Emitter<'_> {
             );
         }
         self.flexible_let(out);
-        let tags: Vec<&Field> = self.owner.fields.iter().filter(|field| field.tag.is_some()).collect();
+        let tags = self.tags();
         out.push_str(if tags.is_empty() { "Ok(Self {\n" } else { "let mut message = Self {\n" });
         for field in &self.owner.fields {
             let name = field_name(&field.name);
@@ -254,8 +262,7 @@ impl Emitter<'_> {
         out.push_str(
             "let mut tags = reader.tags()?;\nwhile let Some(tag) = reader.next_tag(&mut tags)? {\nmatch tag {\n",
         );
-        for field in tags {
-            let Some((tag, _)) = field.tag else { continue };
+        for (tag, field) in tags {
             // Inside a flexible version only a later lower bound still has to be asked for.
             let flexible_min = self.message.flexible_from.unwrap_or(0).max(self.owner.versions.min);
             let inside = Range { min: flexible_min, max: self.owner.versions.max };
@@ -403,14 +410,14 @@ impl Emitter<'_> {
         if !self.has_unknown_tags() {
             return;
         }
-        let tags: Vec<&Field> = self.owner.fields.iter().filter(|field| field.tag.is_some()).collect();
+        let tags = self.tags();
         let flexible = self.flexible();
         if tags.is_empty() {
             let _ = writeln!(out, "write::unknown_tags(out, &self.unknown_tagged_fields, {flexible}, version)?;");
             return;
         }
         let mut set = Vec::new();
-        for field in &tags {
+        for (_, field) in &tags {
             let is_set = negate(&is_default(field));
             match self.condition(field.versions) {
                 Some(condition) => {
@@ -433,10 +440,10 @@ impl Emitter<'_> {
             "let set = [{}];\nlet mut tags = write::TagWriter::new(out, &set, &self.unknown_tagged_fields);",
             set.join(", ")
         );
-        for (index, field) in tags.iter().enumerate() {
+        for (index, (tag, field)) in tags.iter().enumerate() {
             let _ = writeln!(
                 out,
-                "if set[{index}] {{\nlet start = tags.start(out, {index})?;\n{}write::end_tag(out, start);\n}}",
+                "if set[{index}] {{\nlet start = tags.start(out, {tag})?;\n{}write::end_tag(out, start);\n}}",
                 self.write(field)
             );
         }

@@ -3,6 +3,7 @@
 //! Parsing also checks everything that later steps rely on: version ranges lie inside one another, struct names are
 //! defined once and used, tags are dense enough to be told apart, defaults fit their types.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -384,7 +385,9 @@ pub(crate) fn range(text: &str, max: i16) -> Result<Range> {
 
 fn check(message: &Message) -> Result<()> {
     for owner in &message.structs {
-        let mut tag_next = 0;
+        let tags: BTreeSet<u32> = owner.fields.iter().filter_map(|field| field.tag.map(|(tag, _)| tag)).collect();
+        let tag_count = owner.fields.iter().filter(|field| field.tag.is_some()).count();
+        ensure!(tags.into_iter().eq(0..tag_count as u32), "the tags of {} are not 0, 1, 2, ...", owner.name);
         for field in &owner.fields {
             let check = || -> Result<()> {
                 if let Some(name) = field.kind.struct_name() {
@@ -400,18 +403,16 @@ fn check(message: &Message) -> Result<()> {
                     );
                     ensure!(can, "{} has no null", field.kind);
                 }
-                if let Some((tag, versions)) = field.tag {
+                if let Some((_, versions)) = field.tag {
                     ensure!(message.flexible_from.is_some_and(|from| from <= versions.min), "tag before flexible");
                     ensure!(
                         versions == field.versions,
                         "fields that are tagged in some versions only are not supported"
                     );
-                    ensure!(tag == tag_next, "tags count up from 0 in the order of the fields");
                 }
                 Ok(())
             };
             check().with_context(|| format!("{}.{}", owner.name, field.name))?;
-            tag_next += u32::from(field.tag.is_some());
         }
     }
     Ok(())

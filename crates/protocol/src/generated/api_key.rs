@@ -56,11 +56,13 @@ pub enum ApiKey {
     StreamsGroupHeartbeat = 88,
     /// Describes streams groups: topology, members, their current and target tasks (KIP-1071).
     StreamsGroupDescribe = 89,
+    /// Hands the server a description of the topology for people to look at (KIP-1331).
+    StreamsGroupTopologyDescriptionUpdate = 93,
 }
 
 impl ApiKey {
     /// Every API, ascending by code.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Produce,
         Self::Fetch,
         Self::ListOffsets,
@@ -84,6 +86,7 @@ impl ApiKey {
         Self::DescribeTopicPartitions,
         Self::StreamsGroupHeartbeat,
         Self::StreamsGroupDescribe,
+        Self::StreamsGroupTopologyDescriptionUpdate,
     ];
 
     pub(crate) const fn info(self) -> Info {
@@ -224,6 +227,12 @@ impl ApiKey {
                 name: "StreamsGroupDescribe",
                 versions: VersionRange::new(0, 1),
                 served: Some(VersionRange::new(0, 1)),
+                flexible_from: 0,
+            },
+            Self::StreamsGroupTopologyDescriptionUpdate => Info {
+                name: "StreamsGroupTopologyDescriptionUpdate",
+                versions: VersionRange::new(0, 0),
+                served: None,
                 flexible_from: 0,
             },
         }

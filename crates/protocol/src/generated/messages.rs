@@ -48,6 +48,8 @@ pub mod streams_group_describe_request;
 pub mod streams_group_describe_response;
 pub mod streams_group_heartbeat_request;
 pub mod streams_group_heartbeat_response;
+pub mod streams_group_topology_description_update_request;
+pub mod streams_group_topology_description_update_response;
 
 pub use self::api_versions_request::ApiVersionsRequest;
 pub use self::api_versions_response::ApiVersionsResponse;
@@ -95,6 +97,8 @@ pub use self::streams_group_describe_request::StreamsGroupDescribeRequest;
 pub use self::streams_group_describe_response::StreamsGroupDescribeResponse;
 pub use self::streams_group_heartbeat_request::StreamsGroupHeartbeatRequest;
 pub use self::streams_group_heartbeat_response::StreamsGroupHeartbeatResponse;
+pub use self::streams_group_topology_description_update_request::StreamsGroupTopologyDescriptionUpdateRequest;
+pub use self::streams_group_topology_description_update_response::StreamsGroupTopologyDescriptionUpdateResponse;
 
 crate::message::api!(ApiVersionsRequest<'a>, ApiVersionsResponse<'a>);
 crate::message::api!(CreatePartitionsRequest<'a>, CreatePartitionsResponse<'a>);
@@ -119,3 +123,7 @@ crate::message::api!(OffsetForLeaderEpochRequest<'a>, OffsetForLeaderEpochRespon
 crate::message::api!(ProduceRequest<'a>, ProduceResponse<'a>);
 crate::message::api!(StreamsGroupDescribeRequest<'a>, StreamsGroupDescribeResponse<'a>);
 crate::message::api!(StreamsGroupHeartbeatRequest<'a>, StreamsGroupHeartbeatResponse<'a>);
+crate::message::api!(
+    StreamsGroupTopologyDescriptionUpdateRequest<'a>,
+    StreamsGroupTopologyDescriptionUpdateResponse<'a>
+);
