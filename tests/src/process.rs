@@ -105,7 +105,7 @@ impl Program {
         self.wait_until(what, limit, |lines| lines.iter().find(|line| wanted(line)).cloned())
     }
 
-    /// Waits until the lines of standard output give an answer; panics with all output when they do not.
+    /// Waits until the lines of standard output give an answer; panics when they do not.
     pub fn wait_until<T>(&self, what: &str, limit: Duration, answer: impl Fn(&[String]) -> Option<T>) -> T {
         let deadline = Instant::now() + limit;
         let mut collected = self.output.lock();
@@ -116,9 +116,9 @@ impl Program {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || collected.closed == 2 {
                 let why = if left.is_zero() { format!("waited {limit:?}") } else { "it ended".to_owned() };
-                let shown = shown(&self.name, &collected);
                 drop(collected);
-                panic!("{}: no {what}: {why}\n{shown}", self.name);
+                // What it printed is shown when it is dropped.
+                panic!("{}: no {what}: {why}", self.name);
             }
             collected = self.output.changed.wait_timeout(collected, left).expect("readers never panic").0;
         }
@@ -144,9 +144,8 @@ impl Program {
         while collected.closed < 2 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let shown = shown(&self.name, &collected);
                 drop(collected);
-                panic!("{} did not end within {limit:?}\n{shown}", self.name);
+                panic!("{} did not end within {limit:?}", self.name);
             }
             collected = self.output.changed.wait_timeout(collected, left).expect("readers never panic").0;
         }
