@@ -1,8 +1,8 @@
 //! The assignor `sticky`: balanced numbers of tasks per member, moving as little as possible.
 //!
-//! It makes the placements of Apache Kafka 4.4.0's assignor of this name wherever those are determined, in one pass over
-//! all tasks, stateful or not. Where Kafka leaves a tie to the order of a hash map, the smaller id decides; and between
-//! equally loaded processes first the better balance of members, then where state of the task is.
+//! It follows Apache Kafka 4.4.0's assignor of this name: one pass over all tasks, stateful or not. The two differ in ties
+//! only. Kafka leaves most to the order of a hash map or of a heap; here the smaller id decides, and between equally loaded
+//! processes first the better balance of members, then where state of the task is.
 //!
 //! 1. **Actives stay**: by partition, a task stays on the member that runs it while that member is below its quota.
 //! 2. **Actives follow state**: a task without such a member goes to one that has a copy or reports its state, if that
