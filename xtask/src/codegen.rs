@@ -5,6 +5,7 @@
 //! The parts are pure functions: [`schema`] text to definitions, [`rust`] definitions to text. What the messages mean
 //! is none of its business.
 
+mod arbitrary;
 mod docs;
 mod registry;
 mod rust;
@@ -22,8 +23,12 @@ use crate::shell;
 use self::schema::{Kind, Schema};
 
 /// Folders that hold nothing but what this module makes.
-const FOLDERS: [&str; 3] =
-    ["crates/protocol/src/generated", "crates/protocol/tests/generated", "crates/records/src/stored/generated"];
+const FOLDERS: [&str; 4] = [
+    "crates/protocol/src/generated",
+    "crates/protocol/tests/generated",
+    "crates/records/src/stored/generated",
+    "crates/records/tests/generated",
+];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -103,6 +108,8 @@ fn files(schemas: &[Schema]) -> Result<BTreeMap<String, String>> {
         add(path, rust::module(schema, message))?;
     }
     add(format!("{}/records.rs", FOLDERS[2]), registry::records(&stored))?;
+    add(format!("{}/arbitrary.rs", FOLDERS[1]), arbitrary::arbitrary("riparian_protocol::messages", &apis))?;
+    add(format!("{}/arbitrary.rs", FOLDERS[3]), arbitrary::arbitrary("riparian_records::stored", &stored))?;
     add("docs/api-support.md".into(), docs::api_support(&apis))?;
     Ok(files)
 }

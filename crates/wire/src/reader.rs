@@ -263,7 +263,8 @@ impl<'a> Reader<'a> {
     /// Keeps the content of the current tagged field as it is.
     pub fn unknown_tag(&mut self, tag: u32, fields: &mut TaggedFields) -> Result<(), DecodeError> {
         let content = self.raw(self.bytes.len())?;
-        self.charge(content.len().saturating_add(size_of::<crate::TaggedField>()))?;
+        // What a vector takes for its first element, more than the share of a later one.
+        self.charge(content.len().saturating_add(5 * size_of::<crate::TaggedField>()))?;
         fields.insert(tag, content.to_vec());
         Ok(())
     }
@@ -345,5 +346,76 @@ pub mod element {
 
     pub(super) fn old_string<'a>(reader: &mut Reader<'a>, _version: i16) -> Result<Cow<'a, str>, DecodeError> {
         reader.string(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{vec, vec::Vec};
+
+    use super::*;
+    use crate::TaggedField;
+
+    fn numbers(bytes: &[u8], flexible: bool) -> Result<Vec<i32>, DecodeError> {
+        Reader::new(bytes).array(flexible, 0, element::int32)
+    }
+
+    #[test]
+    fn counts_are_checked_before_anything_is_reserved() {
+        let count = 0x7fff_ffff;
+        assert_eq!(numbers(&[0x7f, 0xff, 0xff, 0xff], false), Err(DecodeError::ArrayTooLong { count, left: 0 }));
+        let compact = [0x80, 0x80, 0x80, 0x80, 0x08, 1, 2];
+        assert_eq!(numbers(&compact, true), Err(DecodeError::ArrayTooLong { count, left: 2 }));
+        let mut reader = Reader::with_budget(&[3, 0, 0, 0, 1, 0, 0, 0, 2], 7);
+        let array = reader.array(true, 0, element::int32);
+        assert_eq!(array, Err(DecodeError::BudgetExceeded { wanted: 8, left: 7 }));
+    }
+
+    #[test]
+    fn the_budget_is_for_the_whole_message() {
+        let bytes = [2, 0, 0, 0, 1, 2, 0, 0, 0, 2];
+        let mut reader = Reader::with_budget(&bytes, 7);
+        assert_eq!(reader.array(true, 0, element::int32), Ok(vec![1]));
+        assert_eq!(reader.array(true, 0, element::int32), Err(DecodeError::BudgetExceeded { wanted: 4, left: 3 }));
+    }
+
+    #[test]
+    fn only_minus_one_is_null() {
+        assert_eq!(Reader::new(&[0xff, 0xff]).nullable_string(false), Ok(None));
+        assert_eq!(Reader::new(&[0]).nullable_string(true), Ok(None));
+        assert_eq!(Reader::new(&[0xff, 0xff]).string(false), Err(DecodeError::Null));
+        assert_eq!(Reader::new(&[0]).string(true), Err(DecodeError::Null));
+        let length = -2;
+        assert_eq!(Reader::new(&[0xff, 0xfe]).nullable_string(false), Err(DecodeError::NegativeLength { length }));
+        assert_eq!(numbers(&[0xff, 0xff, 0xff, 0xfe], false), Err(DecodeError::NegativeLength { length }));
+    }
+
+    #[test]
+    fn strings_are_utf8() {
+        assert_eq!(Reader::new(&[2, 0xff]).string(true), Err(DecodeError::NotUtf8));
+        assert_eq!(Reader::new(&[3, 0xc3]).string(true), Err(DecodeError::Truncated { wanted: 2, left: 1 }));
+    }
+
+    #[test]
+    fn unknown_tagged_fields_are_kept() {
+        let fields = Reader::new(&[2, 3, 1, 9, 0x80, 0x01, 0]).unknown_tags(true).unwrap();
+        let expected = [TaggedField { tag: 3, bytes: vec![9] }, TaggedField { tag: 128, bytes: vec![] }];
+        assert_eq!(fields.as_slice(), expected);
+        assert!(Reader::new(&[]).unknown_tags(false).unwrap().is_empty());
+    }
+
+    #[test]
+    fn tagged_fields_are_in_order_and_as_long_as_they_say() {
+        let out_of_order = Reader::new(&[2, 3, 0, 3, 0]).unknown_tags(true);
+        assert_eq!(out_of_order, Err(DecodeError::TagOrder { tag: 3 }));
+        let mut reader = Reader::new(&[1, 0, 3, 0, 7, 0]);
+        let mut tags = reader.tags().unwrap();
+        assert_eq!(reader.next_tag(&mut tags), Ok(Some(0)));
+        assert_eq!(reader.int16(), Ok(7));
+        assert_eq!(reader.next_tag(&mut tags), Err(DecodeError::TagSize { left: 1 }));
+        let mut reader = Reader::new(&[1, 0, 1, 0, 7]);
+        let mut tags = reader.tags().unwrap();
+        assert_eq!(reader.next_tag(&mut tags), Ok(Some(0)));
+        assert_eq!(reader.int16(), Err(DecodeError::Truncated { wanted: 2, left: 1 }), "a field ends where it says");
     }
 }

@@ -261,3 +261,54 @@ fn compact_length(out: &mut Vec<u8>, length: usize) -> Result<(), EncodeError> {
 fn null(out: &mut Vec<u8>, flexible: bool) {
     if flexible { out.push(0) } else { int32(out, -1) }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::{string::String, vec};
+
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_tagged_field_goes_before_it() {
+        for length in [0usize, 1, 127, 128, 20_000] {
+            let mut out = vec![0xee];
+            let unknown = TaggedFields::new();
+            let mut tags = TagWriter::new(&mut out, &[false, true], &unknown);
+            let start = tags.start(&mut out, 1).unwrap();
+            out.resize(start + length, 0xaa);
+            end_tag(&mut out, start);
+            tags.finish(&mut out);
+            let mut expected = vec![0xee, 1, 1];
+            varint::write_u64(&mut expected, length as u64);
+            expected.resize(expected.len() + length, 0xaa);
+            assert_eq!(out, expected, "{length}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_merged_by_tag() {
+        let mut unknown = TaggedFields::new();
+        unknown.insert(7, vec![7]);
+        unknown.insert(0, vec![]);
+        let mut out = Vec::new();
+        let mut tags = TagWriter::new(&mut out, &[true], &unknown);
+        let start = tags.start(&mut out, 3).unwrap();
+        end_tag(&mut out, start);
+        tags.finish(&mut out);
+        assert_eq!(out, [3, 0, 0, 3, 0, 7, 1, 7]);
+        let mut tags = TagWriter::new(&mut out, &[true], &unknown);
+        assert_eq!(tags.start(&mut out, 0), Err(EncodeError::DoubledTag { tag: 0 }));
+        assert!(unknown_tags(&mut out, &unknown, false, 1).is_err());
+    }
+
+    #[test]
+    fn old_strings_have_a_largest_length() {
+        let longest: String = core::iter::repeat_n('x', 32_767).collect();
+        let mut out = Vec::new();
+        string(&mut out, &longest, false).unwrap();
+        assert_eq!(out[..3], [0x7f, 0xff, b'x']);
+        let longer = longest + "x";
+        assert_eq!(string(&mut out, &longer, false), Err(EncodeError::TooLong { length: 32_768 }));
+        assert_eq!(string(&mut out, &longer, true), Ok(()));
+    }
+}

@@ -50,7 +50,7 @@ pub(super) fn module(schema: &Schema, message: &Message) -> String {
 }
 
 /// Rust's name of a field.
-fn field_name(name: &str) -> String {
+pub(super) fn field_name(name: &str) -> String {
     if matches!(name, "type" | "match" | "ref" | "move" | "loop") { format!("r#{name}") } else { name.into() }
 }
 
@@ -88,10 +88,12 @@ fn rust_type(message: &Message, kind: &Type, lifetime: &str) -> String {
     }
 }
 
-struct Emitter<'a> {
-    message: &'a Message,
-    owner: &'a Struct,
-    top: bool,
+/// Writes the parts of one struct.
+pub(super) struct Emitter<'a> {
+    pub(super) message: &'a Message,
+    pub(super) owner: &'a Struct,
+    /// Whether it is the message itself.
+    pub(super) top: bool,
 }
 
 impl Emitter<'_> {
@@ -125,6 +127,14 @@ impl Emitter<'_> {
         }
     }
 
+    /// The same where there is no local variable.
+    pub(super) fn flexible_condition(&self) -> String {
+        match (self.flexible(), self.message.flexible_from) {
+            ("flexible", Some(from)) => format!("version >= {from}"),
+            (constant, _) => constant.into(),
+        }
+    }
+
     fn flexible_let(&self, out: &mut String) {
         if let (Some(from), "flexible") = (self.message.flexible_from, self.flexible()) {
             let _ = writeln!(out, "let flexible = version >= {from};");
@@ -132,7 +142,7 @@ impl Emitter<'_> {
     }
 
     /// A condition for the versions of a field, `None` if it always holds.
-    fn condition(&self, range: Range) -> Option<String> {
+    pub(super) fn condition(&self, range: Range) -> Option<String> {
         let Range { min, max } = self.owner.versions;
         match (range.min > min, range.max < max) {
             (false, false) => None,
@@ -312,7 +322,7 @@ impl Emitter<'_> {
     }
 
     /// Like `condition`, known to be inside `outer`.
-    fn condition_in(&self, outer: Range, range: Range) -> Option<String> {
+    pub(super) fn condition_in(&self, outer: Range, range: Range) -> Option<String> {
         if range.covers(outer) { None } else { self.condition(range) }
     }
 
@@ -347,8 +357,8 @@ impl Emitter<'_> {
             }
         }
         self.write_tags(&mut body);
-        let out_name = if body.contains("out") { "out" } else { "_out" };
-        let used = self.top || body.contains("version");
+        let out_name = if uses(&body, "out") { "out" } else { "_out" };
+        let used = self.top || uses(&body, "version");
         let version = if used { "version" } else { "_version" };
         let _ =
             writeln!(out, "fn encode(&self, {out_name}: &mut Vec<u8>, {version}: i16) -> Result<(), EncodeError> {{");
@@ -484,6 +494,15 @@ impl Emitter<'_> {
     }
 }
 
+/// Whether code uses a local variable, as opposed to a field of that name.
+pub(super) fn uses(code: &str, variable: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    code.match_indices(variable).any(|(at, _)| {
+        let (before, after) = (&code[..at], &code[at + variable.len()..]);
+        !before.ends_with(|c| is_word(c) || c == '.') && !after.starts_with(|c| is_word(c) || c == ':')
+    })
+}
+
 /// Documentation lines.
 pub(super) fn doc(out: &mut String, lines: &[String]) {
     for line in lines {
@@ -492,7 +511,7 @@ pub(super) fn doc(out: &mut String, lines: &[String]) {
 }
 
 /// A field's default as an expression.
-fn default_value(field: &Field) -> String {
+pub(super) fn default_value(field: &Field) -> String {
     let value = match (&field.default, &field.kind) {
         (Default::Null, _) => return "None".into(),
         (Default::True, _) => "true".into(),
