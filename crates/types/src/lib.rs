@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+pub mod cow_map;
 mod ids;
 pub mod java;
 pub mod limits;

@@ -27,3 +27,15 @@ pub const PRODUCER_BATCHES_REMEMBERED: usize = 5;
 pub const GROUP_TASKS_MAX: u32 = 1_000_000;
 /// Most active and standby tasks of one streams group together.
 pub const GROUP_PLACEMENTS_MAX: u64 = 16_000_000;
+/// Most topics.
+pub const TOPICS_MAX: usize = 100_000;
+/// Most partitions of all topics together.
+pub const PARTITIONS_MAX: i64 = 1_000_000;
+/// Most partitions that one request may create, as in Kafka.
+pub const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
+/// Longest value of a configuration key, in bytes, as in Kafka.
+pub const CONFIG_VALUE_BYTES_MAX: usize = 32_767;
+/// Most groups that have configs of their own.
+pub const CONFIGURED_GROUPS_MAX: usize = 100_000;
+/// Longest group id that can have configs of its own, in bytes.
+pub const CONFIGURED_GROUP_ID_BYTES_MAX: usize = 32_767;

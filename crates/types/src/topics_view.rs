@@ -1,13 +1,13 @@
 //! What a machine may know of the cluster's topics.
 
-use alloc::{collections::BTreeMap, sync::Arc};
+use alloc::collections::BTreeMap;
 
-use crate::{PartitionCount, TopicName, Uuid};
+use crate::{PartitionCount, TopicName, Uuid, cow_map::CowMap};
 
-/// The topics that exist, as last shown: names, ids and partition counts. Cheap to clone.
+/// The topics that exist, as last shown: names, ids and partition counts. Cheap to clone and, beside clones, to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopicsView {
-    topics: Arc<BTreeMap<TopicName, TopicSummary>>,
+    topics: CowMap<TopicName, TopicSummary>,
 }
 
 /// One topic of a [`TopicsView`].
@@ -22,7 +22,7 @@ pub struct TopicSummary {
 impl TopicsView {
     /// A view of these topics.
     pub fn new(topics: BTreeMap<TopicName, TopicSummary>) -> Self {
-        Self { topics: Arc::new(topics) }
+        Self { topics: topics.into_iter().collect() }
     }
 
     /// The topic of this name, if it exists.
@@ -33,5 +33,25 @@ impl TopicsView {
     /// All topics, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&TopicName, &TopicSummary)> {
         self.topics.iter()
+    }
+
+    /// How many topics there are.
+    pub const fn len(&self) -> usize {
+        self.topics.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.topics.is_empty()
+    }
+
+    /// Adds a topic, or changes the one of this name.
+    pub fn insert(&mut self, name: TopicName, summary: TopicSummary) {
+        self.topics.insert(name, summary);
+    }
+
+    /// Takes a topic away.
+    pub fn remove(&mut self, name: &str) {
+        self.topics.remove(name);
     }
 }
