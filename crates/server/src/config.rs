@@ -1,0 +1,4 @@
+//! Configuration.
+
+pub(crate) mod listeners;
+pub(crate) mod properties;

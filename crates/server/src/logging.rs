@@ -1,0 +1,93 @@
+//! Log lines: one per event, on standard error, as text or JSON.
+
+use std::{
+    io::{self, IsTerminal},
+    sync::{Mutex, PoisonError},
+};
+
+use anyhow::{Result, anyhow};
+use riparian_types::MonoMillis;
+use tracing_subscriber::{EnvFilter, fmt::SubscriberBuilder, util::SubscriberInitExt};
+
+use crate::clock::Clock;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Turns logging on. `filter` is a level (`info`) or directives as in `RUST_LOG` (`info,riparian_log=debug`).
+pub(crate) fn start(filter: &str, format: LogFormat) -> Result<()> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        anyhow!(
+            "--log (or RUST_LOG) {filter:?}: {error}; allowed: error, warn, info, debug, trace, or directives like info,riparian_log=debug"
+        )
+    })?;
+    let builder = SubscriberBuilder::default()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_target(false)
+        .with_ansi(io::stderr().is_terminal());
+    match format {
+        LogFormat::Text => builder.finish().try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
+    }
+    .map_err(|error| anyhow!("logging cannot be started: {error}"))
+}
+
+/// At most so many lines per period, for lines that a peer can cause; the next period's first line says how many are missing.
+#[derive(Debug)]
+pub(crate) struct RateLimit {
+    lines_max: u32,
+    period_ms: u64,
+    state: Mutex<Period>,
+}
+
+#[derive(Debug)]
+struct Period {
+    end: MonoMillis,
+    lines: u32,
+    suppressed: u64,
+}
+
+impl RateLimit {
+    pub(crate) const fn new(lines_max: u32, period_ms: u64) -> Self {
+        Self { lines_max, period_ms, state: Mutex::new(Period { end: MonoMillis(0), lines: 0, suppressed: 0 }) }
+    }
+
+    /// Runs `log` if a line is allowed, with the number of lines that were left out before it (`None`: not one).
+    pub(crate) fn run(&self, clock: &Clock, log: impl FnOnce(Option<u64>)) {
+        if let Some(suppressed) = self.allow(clock.now().mono) {
+            log((suppressed > 0).then_some(suppressed));
+        }
+    }
+
+    fn allow(&self, now: MonoMillis) -> Option<u64> {
+        let mut period = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if now >= period.end {
+            period.end = MonoMillis(now.0.saturating_add(self.period_ms));
+            period.lines = 0;
+        }
+        if period.lines == self.lines_max {
+            period.suppressed += 1;
+            return None;
+        }
+        period.lines += 1;
+        Some(std::mem::take(&mut period.suppressed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_beyond_the_limit_are_counted_and_told_later() {
+        let limit = RateLimit::new(2, 100);
+        let at = |ms| limit.allow(MonoMillis(ms));
+        assert_eq!([at(0), at(1), at(2), at(99)], [Some(0), Some(0), None, None]);
+        assert_eq!([at(100), at(101), at(102)], [Some(2), Some(0), None]);
+        assert_eq!([at(500), at(501)], [Some(1), Some(0)]);
+    }
+}

@@ -1,0 +1,13 @@
+//! Sockets: listeners, connections and their replies.
+//!
+//! Owns everything about bytes on connections and nothing about what they mean; the broker is behind [`port::Port`].
+
+pub(crate) mod connection;
+pub(crate) mod frames;
+pub(crate) mod hub;
+pub(crate) mod listen;
+pub(crate) mod outbox;
+pub(crate) mod port;
+
+#[cfg(test)]
+mod tests;

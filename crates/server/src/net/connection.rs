@@ -1,0 +1,276 @@
+//! One connection's task: bytes in, requests to the broker, replies out.
+//!
+//! The task reads when the connection is readable and may have more requests outstanding, hands every frame to the
+//! broker at once, and writes whatever replies are ready with as few system calls as possible. It never waits for a
+//! reply: replies arrive in the [`Outbox`].
+//!
+//! **Invariant:** at most [`CONNECTION_REQUESTS_MAX`] requests of a connection are outstanding, and no request is handed
+//! over while more than [`UNSENT_BYTES_MAX`] of replies wait for a slow reader.
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    future::poll_fn,
+    io::{self, IoSlice},
+    net::SocketAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+};
+
+use bytes::{Buf, BufMut, Bytes};
+use riparian_types::limits::CONNECTION_REQUESTS_MAX;
+use tokio::net::TcpStream;
+
+use super::{
+    frames::FrameReader,
+    outbox::{Outbox, Stage},
+    port::Port,
+};
+use crate::{clock::Clock, logging::RateLimit};
+
+/// Replies that wait to be written; beyond it a client that does not read is not served.
+pub(crate) const UNSENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+const READ_BYTES: usize = 32 * 1024;
+/// Frames that one connection may have handled before others get their turn.
+const FRAMES_PER_TURN: usize = 32;
+const WRITE_PARTS_MAX: usize = 64;
+
+thread_local! {
+    /// One per worker: idle connections hold no buffer.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Noisy peers share one allowance of log lines.
+pub(crate) static PEER_LINES: RateLimit = RateLimit::new(20, 10_000);
+
+/// What the rest of the server sees of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Handle {
+    pub(crate) outbox: Outbox,
+    /// When the last bytes came or went, in monotonic milliseconds; `u64::MAX` while requests are outstanding.
+    pub(crate) last_active: AtomicU64,
+}
+
+/// Why a connection ended, as far as it is worth a line.
+enum End {
+    /// The peer left, or we asked it to.
+    Quiet,
+    /// The peer did something wrong, or the network did.
+    Peer(String),
+}
+
+pub(crate) struct Task<P: Port> {
+    pub(crate) port: Arc<P>,
+    pub(crate) clock: Clock,
+    pub(crate) connection: Arc<P::Connection>,
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) frame_bytes_max: usize,
+}
+
+impl<P: Port> Task<P> {
+    /// Serves the connection until it ends.
+    pub(crate) async fn run(self) {
+        let mut io = Io {
+            frames: FrameReader::new(self.frame_bytes_max),
+            out: VecDeque::new(),
+            unsent_bytes: 0,
+            issued: 0,
+            completed: 0,
+            stage: Stage::Open,
+            bad: None,
+        };
+        let end = loop {
+            match self.turn(&mut io) {
+                Ok(Turn::Wait) => self.wait(&io).await,
+                Ok(Turn::Again) => tokio::task::yield_now().await,
+                Err(end) => break end,
+            }
+        };
+        if let End::Peer(reason) = end {
+            PEER_LINES.run(&self.clock, |suppressed| {
+                tracing::warn!(peer = %self.peer, suppressed, "connection closed: {reason}");
+            });
+        }
+    }
+
+    /// Does all that can be done without waiting.
+    fn turn(&self, io: &mut Io) -> Result<Turn, End> {
+        self.take_replies(io);
+        self.write(io)?;
+        if io.stage == Stage::Closing {
+            return Err(End::Quiet);
+        }
+        let mut handled = 0;
+        loop {
+            while io.may_handle() {
+                let Some(frame) = io.frames.poll_frame() else { break };
+                self.hand_over(io, frame)?;
+                handled += 1;
+            }
+            if let Some(bad) = io.bad.take_if(|_| !io.frames.has_frame()) {
+                return Err(End::Peer(bad));
+            }
+            if handled >= FRAMES_PER_TURN || !io.may_read() || !self.read(io)? {
+                break;
+            }
+        }
+        self.take_replies(io);
+        self.write(io)?;
+        match io.stage {
+            Stage::Closing => return Err(End::Quiet),
+            Stage::Draining if io.issued == io.completed && io.out.is_empty() => return Err(End::Quiet),
+            Stage::Open | Stage::Draining => {}
+        }
+        let waits = io.issued > io.completed;
+        let active = if waits { u64::MAX } else { self.clock.now().mono.0 };
+        self.handle.last_active.store(active, Ordering::Relaxed);
+        // Frames left over because of the turn's limit, or that became due by replies just written.
+        let more = handled >= FRAMES_PER_TURN || (io.frames.has_frame() && io.may_handle());
+        Ok(if more { Turn::Again } else { Turn::Wait })
+    }
+
+    async fn wait(&self, io: &Io) {
+        poll_fn(|ctx| {
+            let news = self.handle.outbox.poll_news(ctx, io.completed, io.stage).is_ready();
+            let readable = io.may_read() && self.stream.poll_read_ready(ctx).is_ready();
+            let writable = !io.out.is_empty() && self.stream.poll_write_ready(ctx).is_ready();
+            if news || readable || writable { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    fn hand_over(&self, io: &mut Io, frame: Bytes) -> Result<(), End> {
+        let slot = io.issued;
+        io.issued += 1;
+        let now = self.clock.now();
+        // The broker catches what goes wrong in its shards; what escapes ends this connection, not the server.
+        let reason = match catch_unwind(AssertUnwindSafe(|| self.port.handle(now, &self.connection, slot, frame))) {
+            Ok(Ok(())) => None,
+            Ok(Err(reason)) => Some(reason.to_string()),
+            Err(_) => Some("the request made the server fail, see the panic above".to_owned()),
+        };
+        // Replies that were ready at once count against what may wait unsent.
+        self.take_replies(io);
+        let Some(reason) = reason else { return Ok(()) };
+        // What was answered before is still owed.
+        self.write(io)?;
+        Err(End::Peer(reason))
+    }
+
+    fn take_replies(&self, io: &mut Io) {
+        let before = io.out.len();
+        (io.completed, io.stage) = self.handle.outbox.take(&mut io.out);
+        io.unsent_bytes += io.out.range(before..).map(Bytes::len).sum::<usize>();
+    }
+
+    /// Reads once. False: nothing more is there for now.
+    fn read(&self, io: &mut Io) -> Result<bool, End> {
+        let result = match io.frames.direct() {
+            Some((buffer, missing)) => {
+                let result = self.stream.try_read_buf(&mut buffer.limit(missing));
+                if let Ok(bytes) = result {
+                    io.frames.advance(bytes);
+                }
+                result
+            }
+            None => SCRATCH.with_borrow_mut(|scratch| {
+                scratch.resize(READ_BYTES, 0);
+                let bytes = self.stream.try_read(scratch)?;
+                // The frames before a bad one are served first.
+                io.bad = io.frames.handle_bytes(&scratch[..bytes]).err().map(|bad| bad.to_string());
+                Ok(bytes)
+            }),
+        };
+        match result {
+            Ok(0) => Err(End::Quiet),
+            Ok(_) => Ok(true),
+            Err(error) => if_blocked(error).map(|()| false),
+        }
+    }
+
+    fn write(&self, io: &mut Io) -> Result<(), End> {
+        while !io.out.is_empty() {
+            let mut slices = [IoSlice::new(&[]); WRITE_PARTS_MAX];
+            let mut count = 0;
+            for (slice, part) in slices.iter_mut().zip(&io.out) {
+                *slice = IoSlice::new(part);
+                count += 1;
+            }
+            match self.stream.try_write_vectored(&slices[..count]) {
+                Ok(bytes) => io.written(bytes),
+                Err(error) => return if_blocked(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P: Port> Drop for Task<P> {
+    fn drop(&mut self) {
+        // Also when the task is cancelled at the end of the process.
+        let now = self.clock.now();
+        let hung_up = catch_unwind(AssertUnwindSafe(|| self.port.disconnected(now, &self.connection)));
+        if hung_up.is_err() {
+            tracing::error!(peer = %self.peer, "the end of a connection made the server fail, see the panic above");
+        }
+    }
+}
+
+fn if_blocked(error: io::Error) -> Result<(), End> {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
+            Err(End::Quiet)
+        }
+        _ => Err(End::Peer(error.to_string())),
+    }
+}
+
+enum Turn {
+    Wait,
+    Again,
+}
+
+/// The task's own state.
+struct Io {
+    frames: FrameReader,
+    out: VecDeque<Bytes>,
+    unsent_bytes: usize,
+    /// Requests handed to the broker; the next one's slot.
+    issued: u64,
+    /// Requests whose replies have left the outbox.
+    completed: u64,
+    stage: Stage,
+    /// What is wrong with the bytes after the frames at hand.
+    bad: Option<String>,
+}
+
+impl Io {
+    fn may_handle(&self) -> bool {
+        self.stage == Stage::Open
+            && self.issued - self.completed < CONNECTION_REQUESTS_MAX as u64
+            && self.unsent_bytes <= UNSENT_BYTES_MAX
+    }
+
+    fn may_read(&self) -> bool {
+        self.may_handle() && !self.frames.has_frame()
+    }
+
+    fn written(&mut self, mut bytes: usize) {
+        self.unsent_bytes -= bytes;
+        while let Some(part) = self.out.front_mut() {
+            if part.len() > bytes {
+                part.advance(bytes);
+                return;
+            }
+            bytes -= part.len();
+            self.out.pop_front();
+        }
+    }
+}

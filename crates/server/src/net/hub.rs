@@ -1,0 +1,146 @@
+//! What the broker sees of the server: all connections, the clock, one timer and the threads for work that blocks.
+//!
+//! **Invariant:** calls from the broker never block and never call back into it on the same stack.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use dashmap::DashMap;
+use riparian_types::{MonoMillis, Now};
+use tokio::{runtime, sync::Notify};
+
+use super::{
+    connection::Handle,
+    outbox::Stage,
+    port::{ConnectionId, Port, Reply},
+};
+use crate::clock::Clock;
+
+const NEVER: u64 = u64::MAX;
+
+pub(crate) struct Hub {
+    pub(crate) clock: Clock,
+    connections: DashMap<ConnectionId, Arc<Handle>>,
+    /// When the broker wants to be called, in monotonic milliseconds.
+    wake_at: AtomicU64,
+    wake_sooner: Notify,
+    runtime: OnceLock<runtime::Handle>,
+}
+
+impl Hub {
+    pub(crate) fn new(clock: Clock, runtime: runtime::Handle) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            connections: DashMap::new(),
+            wake_at: AtomicU64::new(NEVER),
+            wake_sooner: Notify::new(),
+            runtime: OnceLock::from(runtime),
+        })
+    }
+
+    pub(crate) fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    pub(crate) fn add(&self, id: ConnectionId) -> Arc<Handle> {
+        let handle = Arc::new(Handle::default());
+        handle.last_active.store(self.clock.now().mono.0, Ordering::Relaxed);
+        self.connections.insert(id, Arc::clone(&handle));
+        handle
+    }
+
+    pub(crate) fn remove(&self, id: ConnectionId) {
+        self.connections.remove(&id);
+    }
+
+    pub(crate) fn complete(&self, id: ConnectionId, slot: u64, reply: Reply) {
+        // The clone lets go of the map before the connection is woken. A connection that is gone needs no reply.
+        let Some(handle) = self.connections.get(&id).map(|entry| Arc::clone(&entry)) else { return };
+        if let Err(second) = handle.outbox.complete(slot, reply) {
+            tracing::error!(connection = id.0, "this is a bug: {second}");
+            handle.outbox.advance_to(Stage::Closing);
+        }
+    }
+
+    pub(crate) fn close(&self, id: ConnectionId) {
+        let handle = self.connections.get(&id).map(|entry| Arc::clone(&entry));
+        if let Some(handle) = handle {
+            handle.outbox.advance_to(Stage::Closing);
+        }
+    }
+
+    pub(crate) fn advance_all_to(&self, stage: Stage) {
+        for handle in self.handles() {
+            handle.outbox.advance_to(stage);
+        }
+    }
+
+    /// Closes the connections on which nothing happened for so long. Returns how many.
+    pub(crate) fn close_idle(&self, idle_ms_max: u64) -> usize {
+        let now = self.clock.now().mono;
+        let idle: Vec<_> = self
+            .handles()
+            .into_iter()
+            .filter(|handle| {
+                let last_active = handle.last_active.load(Ordering::Relaxed);
+                now.since(MonoMillis(last_active)) >= idle_ms_max
+            })
+            .collect();
+        for handle in &idle {
+            handle.outbox.advance_to(Stage::Closing);
+        }
+        idle.len()
+    }
+
+    fn handles(&self) -> Vec<Arc<Handle>> {
+        self.connections.iter().map(|entry| Arc::clone(&entry)).collect()
+    }
+
+    pub(crate) fn wake_at(&self, at: MonoMillis) {
+        if self.wake_at.fetch_min(at.0, Ordering::AcqRel) > at.0 {
+            self.wake_sooner.notify_one();
+        }
+    }
+
+    /// Runs work that may block, beside whatever else runs.
+    pub(crate) fn spawn(&self, job: Box<dyn FnOnce() + Send>) {
+        let runtime = self.runtime.get().expect("set when the hub was made");
+        runtime.spawn_blocking(move || {
+            // The panic hook has told what happened; the thread goes on with the next job.
+            let _ = catch_unwind(AssertUnwindSafe(job));
+        });
+    }
+
+    /// Calls the broker whenever the time has come that it asked for.
+    pub(crate) async fn run_timer<P: Port>(&self, port: &P) {
+        loop {
+            let at = self.wake_at.load(Ordering::Acquire);
+            if at == NEVER {
+                self.wake_sooner.notified().await;
+                continue;
+            }
+            if self.now().mono.0 < at {
+                let due = self.clock.instant(MonoMillis(at));
+                tokio::select! {
+                    () = tokio::time::sleep_until(due.into()) => {}
+                    () = self.wake_sooner.notified() => {}
+                }
+                continue;
+            }
+            // What the broker wants next it says while it is called.
+            self.wake_at.store(NEVER, Ordering::Release);
+            let now = self.now();
+            let _ = catch_unwind(AssertUnwindSafe(|| port.on_time(now)));
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        self.clock.now()
+    }
+}

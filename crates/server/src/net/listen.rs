@@ -1,0 +1,164 @@
+//! Binds listeners, accepts connections, closes idle ones, and lets them end in order.
+
+use std::{
+    io,
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::watch,
+    task::JoinSet,
+    time::sleep,
+};
+
+use super::{
+    connection::{PEER_LINES, Task},
+    hub::Hub,
+    outbox::Stage,
+    port::Port,
+};
+use crate::config::listeners::{Endpoint, HostPort};
+
+/// Connections that the kernel may hold before they are accepted.
+const BACKLOG: u32 = 4096;
+
+/// Limits of every connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// `socket.request.max.bytes`.
+    pub(crate) frame_bytes_max: usize,
+    /// `connections.max.idle.ms`.
+    pub(crate) idle_ms_max: u64,
+    /// `max.connections`.
+    pub(crate) connections_max: usize,
+}
+
+/// Binds a listener's address.
+pub(crate) fn bind(endpoint: &Endpoint) -> Result<TcpListener> {
+    let host = if endpoint.host.is_empty() { "0.0.0.0" } else { &endpoint.host };
+    let mut addresses: Vec<SocketAddr> = (host, endpoint.port)
+        .to_socket_addrs()
+        .with_context(|| format!("the listener {endpoint} cannot be used: the host {host:?} is unknown"))?
+        .collect();
+    // As Java does: a name that has both kinds of address is bound to the older one.
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    let Some(&address) = addresses.first() else {
+        bail!("the listener {endpoint} cannot be used: the host {host:?} has no address");
+    };
+    match bind_address(address) {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            bail!(
+                "port {} is already in use ({}); stop the other server or choose another port, for example --port 0 for any free one",
+                endpoint.port,
+                HostPort(host, endpoint.port)
+            )
+        }
+        Err(error) => Err(error).with_context(|| format!("the listener {endpoint} cannot be bound")),
+    }
+}
+
+fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Waits until the server is to stop, or nobody is left to say so.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|&stop| stop).await;
+}
+
+/// Everything that serving connections needs.
+pub(crate) struct Acceptor<P: Port> {
+    pub(crate) port: Arc<P>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) limits: Limits,
+}
+
+impl<P: Port> Acceptor<P> {
+    /// Accepts connections of one listener until `stop` becomes true; then waits until they have ended.
+    pub(crate) async fn run(self: Arc<Self>, name: String, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+        let mut tasks = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => self.accept(&name, stream, peer, &mut tasks),
+                    Err(error) => self.accept_failed(&error).await,
+                },
+                Some(_) = tasks.join_next() => {}
+                () = stopped(&mut stop) => break,
+            }
+        }
+        drop(listener);
+        while tasks.join_next().await.is_some() {}
+    }
+
+    fn accept(&self, name: &str, stream: TcpStream, peer: SocketAddr, tasks: &mut JoinSet<()>) {
+        let connections_max = self.limits.connections_max;
+        if self.hub.connection_count() >= connections_max {
+            PEER_LINES.run(&self.hub.clock, |suppressed| {
+                tracing::warn!(%peer, suppressed, "connection refused: there are {connections_max} already (max.connections, or the limit of open files)");
+            });
+            return;
+        }
+        // A reply is written whole; waiting to join it with another only delays it.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%peer, "the connection ended before it began: {error}");
+            return;
+        }
+        tracing::debug!(%peer, listener = name, "connected");
+        let connection = self.port.connected(peer, name);
+        let id = P::id(&connection);
+        let handle = self.hub.add(id);
+        let task = Task {
+            port: Arc::clone(&self.port),
+            clock: self.hub.clock,
+            connection,
+            handle,
+            stream,
+            peer,
+            frame_bytes_max: self.limits.frame_bytes_max,
+        };
+        let hub = Arc::clone(&self.hub);
+        tasks.spawn(async move {
+            task.run().await;
+            hub.remove(id);
+            tracing::debug!(%peer, "disconnected");
+        });
+    }
+
+    /// Mostly too many open files: what helps is that connections end, so wait a little.
+    async fn accept_failed(&self, error: &io::Error) {
+        if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
+            return;
+        }
+        PEER_LINES.run(&self.hub.clock, |suppressed| {
+            tracing::error!(suppressed, "a connection could not be accepted: {error}");
+        });
+        sleep(Duration::from_millis(100)).await;
+    }
+
+    /// Closes connections that were idle for too long, for ever.
+    pub(crate) async fn close_idle(&self) {
+        let idle_ms_max = self.limits.idle_ms_max;
+        let pause = Duration::from_millis((idle_ms_max / 8).clamp(10, 30_000));
+        loop {
+            sleep(pause).await;
+            let closed = self.hub.close_idle(idle_ms_max);
+            if closed > 0 {
+                tracing::debug!(closed, "closed idle connections (connections.max.idle.ms)");
+            }
+        }
+    }
+
+    /// Lets every connection finish what was asked, then closes it.
+    pub(crate) fn drain(&self) {
+        self.hub.advance_all_to(Stage::Draining);
+    }
+}

@@ -1,0 +1,371 @@
+//! Connections over loopback against a broker that does what the request says.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use riparian_types::{MonoMillis, Now, limits::CONNECTION_REQUESTS_MAX};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    runtime::Handle,
+    sync::{Notify, watch},
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::{
+    hub::Hub,
+    listen::{Acceptor, Limits, bind},
+    port::{ConnectionId, Port, Reply},
+};
+use crate::{clock::Clock, config::listeners::Endpoint};
+
+/// Frames are words: `echo…` is answered at once, `hold…` when the test says so, `none…` not at all, `refuse…` ends the
+/// connection, `panic…` panics.
+struct Fake {
+    hub: Arc<Hub>,
+    connections: AtomicU64,
+    held: Mutex<Vec<(ConnectionId, u64, Bytes)>>,
+    handled: AtomicU64,
+    disconnected: AtomicU64,
+    timers: Mutex<Vec<MonoMillis>>,
+    changed: Notify,
+}
+
+impl Port for Fake {
+    type Connection = ConnectionId;
+    type CloseReason = &'static str;
+
+    fn connected(&self, _: SocketAddr, _: &str) -> Arc<ConnectionId> {
+        Arc::new(ConnectionId(self.connections.fetch_add(1, Ordering::SeqCst)))
+    }
+
+    fn id(connection: &ConnectionId) -> ConnectionId {
+        *connection
+    }
+
+    fn handle(&self, _: Now, connection: &ConnectionId, slot: u64, frame: Bytes) -> Result<(), &'static str> {
+        self.handled.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify_waiters();
+        match &frame[..4] {
+            b"echo" => self.hub.complete(*connection, slot, Reply::Parts(vec![frame])),
+            b"hold" => self.held.lock().unwrap().push((*connection, slot, frame)),
+            b"none" => self.hub.complete(*connection, slot, Reply::None),
+            b"big_" => self.hub.complete(*connection, slot, Reply::Parts(vec![vec![7; 1 << 20].into()])),
+            b"pani" => panic!("as the test wishes"),
+            _ => return Err("refused"),
+        }
+        Ok(())
+    }
+
+    fn disconnected(&self, _: Now, _: &ConnectionId) {
+        self.disconnected.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+
+    fn on_time(&self, now: Now) {
+        self.timers.lock().unwrap().push(now.mono);
+        self.changed.notify_waiters();
+    }
+
+    fn shutdown(&self, _: Now) {}
+}
+
+impl Fake {
+    /// Waits until something is true that a call of the server changes.
+    async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let wait = async {
+            loop {
+                let changed = self.changed.notified();
+                if condition(self) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        timeout(Duration::from_secs(10), wait).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+    }
+
+    fn release(&self, index: usize) {
+        let (connection, slot, frame) = self.held.lock().unwrap().remove(index);
+        self.hub.complete(connection, slot, Reply::Parts(vec![frame]));
+    }
+
+    fn held(&self) -> usize {
+        self.held.lock().unwrap().len()
+    }
+}
+
+struct Server {
+    fake: Arc<Fake>,
+    acceptor: Arc<Acceptor<Fake>>,
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+}
+
+impl Server {
+    fn start(limits: Limits) -> Self {
+        let hub = Hub::new(Clock::start(), Handle::current());
+        let fake = Arc::new(Fake {
+            hub: Arc::clone(&hub),
+            connections: AtomicU64::new(0),
+            held: Mutex::default(),
+            handled: AtomicU64::new(0),
+            disconnected: AtomicU64::new(0),
+            timers: Mutex::default(),
+            changed: Notify::new(),
+        });
+        let listener = bind(&Endpoint { name: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 0 }).unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = Arc::new(Acceptor { port: Arc::clone(&fake), hub, limits });
+        let (stop, stopped) = watch::channel(false);
+        let accepting = tokio::spawn(Arc::clone(&acceptor).run("PLAINTEXT".into(), listener, stopped));
+        Self { fake, acceptor, address, stop, accepting }
+    }
+
+    async fn connect(&self) -> Peer {
+        Peer { stream: TcpStream::connect(self.address).await.unwrap() }
+    }
+}
+
+const LIMITS: Limits = Limits { frame_bytes_max: 1 << 20, idle_ms_max: 600_000, connections_max: 1000 };
+
+struct Peer {
+    stream: TcpStream,
+}
+
+impl Peer {
+    async fn send(&mut self, frames: &[&str]) {
+        let mut bytes = Vec::new();
+        for frame in frames {
+            bytes.extend_from_slice(&(frame.len() as i32).to_be_bytes());
+            bytes.extend_from_slice(frame.as_bytes());
+        }
+        self.stream.write_all(&bytes).await.unwrap();
+    }
+
+    async fn expect(&mut self, frames: &[&str]) {
+        for frame in frames {
+            assert_eq!(String::from_utf8_lossy(&self.receive().await), *frame);
+        }
+    }
+
+    async fn receive(&mut self) -> Vec<u8> {
+        let read = async {
+            let size = self.stream.read_i32().await.unwrap();
+            let mut body = vec![0; size as usize];
+            self.stream.read_exact(&mut body).await.unwrap();
+            body
+        };
+        timeout(Duration::from_secs(10), read).await.expect("a reply comes")
+    }
+
+    /// The server closes the connection without another byte.
+    async fn expect_close(&mut self) {
+        let mut byte = [0];
+        match timeout(Duration::from_secs(10), self.stream.read(&mut byte)).await.expect("the connection closes") {
+            Ok(0) | Err(_) => {}
+            Ok(_) => panic!("bytes came instead of the end"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn replies_keep_the_order_of_requests() {
+    let server = Server::start(LIMITS);
+    let mut peer = server.connect().await;
+    peer.send(&["hold-one", "echo-two", "none-three", "hold-four", "echo-five"]).await;
+    server.fake.until("all are handled", |fake| fake.handled.load(Ordering::SeqCst) == 5).await;
+    server.fake.release(1);
+    server.fake.release(0);
+    peer.expect(&["hold-one", "echo-two", "hold-four", "echo-five"]).await;
+}
+
+#[tokio::test]
+async fn large_frames_arrive_whole_in_both_directions() {
+    let server = Server::start(LIMITS);
+    let mut peer = server.connect().await;
+    let large = format!("echo{}", "x".repeat(1_000_000));
+    let (reader, writer) = peer.stream.split();
+    let (mut reader, mut writer) = (reader, writer);
+    let send = async {
+        for _ in 0..3 {
+            writer.write_i32(large.len() as i32).await.unwrap();
+            writer.write_all(large.as_bytes()).await.unwrap();
+        }
+    };
+    let receive = async {
+        for _ in 0..3 {
+            let size = reader.read_i32().await.unwrap();
+            let mut body = vec![0; size as usize];
+            reader.read_exact(&mut body).await.unwrap();
+            assert!(body == large.as_bytes());
+        }
+    };
+    tokio::join!(send, receive);
+}
+
+#[tokio::test]
+async fn reading_stops_while_too_many_requests_are_outstanding() {
+    let server = Server::start(LIMITS);
+    let mut peer = server.connect().await;
+    let requests = vec!["hold-this"; CONNECTION_REQUESTS_MAX + 50];
+    peer.send(&requests).await;
+    server.fake.until("the limit is reached", |fake| fake.held() == CONNECTION_REQUESTS_MAX).await;
+    // Another connection's round trip gives the first one every chance to go too far.
+    let mut other = server.connect().await;
+    other.send(&["echo-other"]).await;
+    other.expect(&["echo-other"]).await;
+    assert_eq!(server.fake.held(), CONNECTION_REQUESTS_MAX);
+    server.fake.release(0);
+    peer.expect(&["hold-this"]).await;
+    server
+        .fake
+        .until("one more is handled", |fake| fake.handled.load(Ordering::SeqCst) == CONNECTION_REQUESTS_MAX as u64 + 2)
+        .await;
+    assert_eq!(server.fake.held(), CONNECTION_REQUESTS_MAX);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_not_served_without_end() {
+    let server = Server::start(LIMITS);
+    let mut peer = server.connect().await;
+    peer.send(&vec!["big_reply"; 90]).await;
+    let mut other = server.connect().await;
+    for _ in 0..50 {
+        other.send(&["echo-other"]).await;
+        other.expect(&["echo-other"]).await;
+    }
+    let handled = server.fake.handled.load(Ordering::SeqCst) - 50;
+    assert!(handled < 40, "{handled} replies of 1 MiB were made for a client that reads nothing");
+    for _ in 0..90 {
+        assert_eq!(peer.receive().await.len(), 1 << 20);
+    }
+}
+
+#[tokio::test]
+async fn impossible_frames_end_the_connection_and_no_other() {
+    let server = Server::start(LIMITS);
+    let mut other = server.connect().await;
+    for size in [-1, i32::MIN, i32::MAX, (1 << 20) + 1, 0, 7] {
+        let mut peer = server.connect().await;
+        peer.send(&["echo-first"]).await;
+        peer.expect(&["echo-first"]).await;
+        peer.stream.write_i32(size).await.unwrap();
+        peer.expect_close().await;
+    }
+    server.fake.until("all are gone", |fake| fake.disconnected.load(Ordering::SeqCst) == 6).await;
+    other.send(&["echo-other"]).await;
+    other.expect(&["echo-other"]).await;
+}
+
+#[tokio::test]
+async fn a_refused_request_or_a_panic_ends_only_its_connection() {
+    let server = Server::start(LIMITS);
+    let mut other = server.connect().await;
+    for request in ["refuse-this", "panic-now"] {
+        let mut peer = server.connect().await;
+        peer.send(&["echo-first", request]).await;
+        peer.expect(&["echo-first"]).await;
+        peer.expect_close().await;
+    }
+    other.send(&["echo-other"]).await;
+    other.expect(&["echo-other"]).await;
+}
+
+#[tokio::test]
+async fn the_broker_may_close_a_connection() {
+    let server = Server::start(LIMITS);
+    let mut peer = server.connect().await;
+    peer.send(&["hold-this"]).await;
+    server.fake.until("it is held", |fake| fake.held() == 1).await;
+    let connection = server.fake.held.lock().unwrap()[0].0;
+    server.fake.hub.close(connection);
+    peer.expect_close().await;
+    server.fake.until("it is told", |fake| fake.disconnected.load(Ordering::SeqCst) == 1).await;
+}
+
+#[tokio::test]
+async fn a_connection_beyond_the_limit_is_closed() {
+    let server = Server::start(Limits { connections_max: 1, ..LIMITS });
+    let mut first = server.connect().await;
+    first.send(&["echo-first"]).await;
+    first.expect(&["echo-first"]).await;
+    server.connect().await.expect_close().await;
+    first.send(&["echo-again"]).await;
+    first.expect(&["echo-again"]).await;
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_but_waiting_ones_are_not() {
+    let server = Server::start(Limits { idle_ms_max: 50, ..LIMITS });
+    let acceptor = Arc::clone(&server.acceptor);
+    let sweep = tokio::spawn(async move { acceptor.close_idle().await });
+    let mut waiting = server.connect().await;
+    waiting.send(&["hold-this"]).await;
+    server.fake.until("it is held", |fake| fake.held() == 1).await;
+    server.connect().await.expect_close().await;
+    server.fake.release(0);
+    waiting.expect(&["hold-this"]).await;
+    waiting.expect_close().await;
+    sweep.abort();
+}
+
+#[tokio::test]
+async fn draining_lets_outstanding_requests_finish() {
+    let server = Server::start(LIMITS);
+    let mut idle = server.connect().await;
+    idle.send(&["echo-idle"]).await;
+    idle.expect(&["echo-idle"]).await;
+    let mut waiting = server.connect().await;
+    waiting.send(&["hold-this"]).await;
+    server.fake.until("it is held", |fake| fake.held() == 1).await;
+    server.stop.send(true).unwrap();
+    server.acceptor.drain();
+    idle.expect_close().await;
+    server.fake.release(0);
+    waiting.expect(&["hold-this"]).await;
+    waiting.expect_close().await;
+    timeout(Duration::from_secs(10), server.accepting).await.unwrap().unwrap();
+    assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn the_earliest_wake_up_wins() {
+    let server = Server::start(LIMITS);
+    let (fake, hub) = (Arc::clone(&server.fake), Arc::clone(&server.fake.hub));
+    let timer = tokio::spawn(async move { hub.run_timer(&*fake).await });
+    let start = server.fake.hub.now().mono;
+    server.fake.hub.wake_at(start.plus_ms(3_600_000));
+    server.fake.hub.wake_at(start.plus_ms(30));
+    server.fake.hub.wake_at(start.plus_ms(60_000));
+    server.fake.until("the timer went off", |fake| fake.timers.lock().unwrap().len() == 1).await;
+    assert!(server.fake.timers.lock().unwrap()[0] >= start.plus_ms(30));
+    server.fake.hub.wake_at(MonoMillis(0));
+    server.fake.until("it went off again", |fake| fake.timers.lock().unwrap().len() == 2).await;
+    timer.abort();
+}
+
+#[tokio::test]
+async fn jobs_run_beside_each_other_and_survive_a_panic() {
+    let server = Server::start(LIMITS);
+    let hub = &server.fake.hub;
+    hub.spawn(Box::new(|| panic!("as the test wishes")));
+    let (left, right) = std::sync::mpsc::channel::<()>();
+    let (done, finished) = tokio::sync::oneshot::channel();
+    // Each needs the other.
+    hub.spawn(Box::new(move || {
+        right.recv().unwrap();
+        done.send(()).unwrap();
+    }));
+    hub.spawn(Box::new(move || left.send(()).unwrap()));
+    timeout(Duration::from_secs(10), finished).await.unwrap().unwrap();
+}
