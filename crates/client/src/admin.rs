@@ -1,0 +1,15 @@
+//! What tools ask: topics and groups, as owned plain data.
+//!
+//! A call fails as a whole when the server cannot be asked; what it says about a single topic or group is part of the
+//! answer.
+
+mod groups;
+mod topics;
+
+pub use groups::{
+    GroupListing, StreamsGroup, StreamsMember, StreamsSubtopology, TaskIds, Tasks, describe_streams_group, list_groups,
+};
+pub use topics::{
+    ConfigEntry, CreatedTopic, NewTopic, Partition, Topic, TopicSummary, create_topic, delete_topic, describe_topic,
+    list_topics,
+};
