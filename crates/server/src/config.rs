@@ -1,4 +1,153 @@
-//! Configuration.
+//! Configuration: what the file, the environment and the flags say, and what follows.
+//!
+//! Keys and values are [`riparian_metadata::config`]'s; here it is decided where a value comes from and whether the whole
+//! can be served. Flags win over the environment, that over the file.
+//!
+//! **Invariant:** [`load`] touches nothing but the file: all that can be known to be wrong is told before a port is bound or
+//! a directory made.
 
+pub(crate) mod dump;
 pub(crate) mod listeners;
 pub(crate) mod properties;
+mod settings;
+
+use std::{fmt, path::PathBuf};
+
+use anyhow::{Context, Result};
+use riparian_metadata::config::{BrokerConfig, SetError, Support};
+
+pub(crate) use settings::Settings;
+
+use self::listeners::{Listener, Sources, resolve};
+use crate::{cli::ServeOptions, net::listen::Limits};
+
+/// Keys of Kafka's that close a server; to run open all the same would be a trap.
+const SECURITY_KEYS: [&str; 2] = ["authorizer.class.name", "security.providers"];
+
+/// Where the data is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DataDir {
+    Kept(PathBuf),
+    /// A temporary directory that goes with the process.
+    Ephemeral,
+}
+
+/// A checked configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) broker: BrokerConfig,
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) data_dir: DataDir,
+    pub(crate) limits: Limits,
+    pub(crate) remarks: Vec<Remark>,
+    pub(crate) settings: Settings,
+}
+
+/// Something about the configuration that deserves a log line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Remark {
+    /// Keys that nobody knows.
+    Unknown(String),
+    /// Kafka's keys that mean nothing here.
+    WithoutEffect(Vec<String>),
+}
+
+/// All that is wrong, one line each.
+#[derive(Debug)]
+pub(crate) struct ConfigErrors(pub(crate) Vec<String>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+/// Reads the file, the environment and the flags.
+pub(crate) fn load(options: &ServeOptions, environment: impl Iterator<Item = (String, String)>) -> Result<Config> {
+    let mut settings = Settings::default();
+    if let Some(path) = &options.config {
+        let bytes =
+            std::fs::read(path).with_context(|| format!("--config {}: the file cannot be read", path.display()))?;
+        let properties =
+            properties::parse(&properties::text_of(bytes)).with_context(|| format!("--config {}", path.display()))?;
+        settings.add_file(path, properties);
+    }
+    settings.add_environment(environment);
+    settings.add_flags(options)?;
+    Ok(check(settings, options.ephemeral)?)
+}
+
+fn check(settings: Settings, ephemeral: bool) -> Result<Config, ConfigErrors> {
+    let mut broker = BrokerConfig::empty();
+    let mut errors = Vec::new();
+    let mut remarks = Vec::new();
+    let mut without_effect = Vec::new();
+    for (key, setting) in settings.iter() {
+        if SECURITY_KEYS.contains(&key) && !setting.value.trim().is_empty() {
+            errors.push(format!(
+                "{key} is set ({}), but access control is not available yet; remove the key to run a server that is open to all",
+                setting.source
+            ));
+            continue;
+        }
+        match broker.set(key, &setting.value) {
+            Ok(known) if matches!(known.support, Support::NoEffect(_)) => without_effect.push(key.to_owned()),
+            Ok(_) => {}
+            Err(SetError::KafkaOnly { key }) => without_effect.push(key),
+            Err(SetError::Unknown(error)) => remarks.push(Remark::Unknown(format!("{error} ({})", setting.source))),
+            Err(SetError::Invalid(error)) => errors.push(format!("{error} ({})", setting.source)),
+        }
+    }
+    if !without_effect.is_empty() {
+        remarks.push(Remark::WithoutEffect(without_effect));
+    }
+    if errors.is_empty() {
+        errors.extend(broker.check().into_iter().map(|error| match settings.source(error.key()) {
+            Some(source) => format!("{error} ({source})"),
+            None => error.to_string(),
+        }));
+    }
+    let listeners = resolve_listeners(&broker).unwrap_or_else(|bad| {
+        // Without good text there is nothing more to say about listeners.
+        if errors.is_empty() {
+            let source = settings.source(bad.key).map(|source| format!(" ({source})")).unwrap_or_default();
+            errors.push(format!("{}: {}{source}", bad.key, bad.reason));
+        }
+        Vec::new()
+    });
+    if !errors.is_empty() {
+        return Err(ConfigErrors(errors));
+    }
+    let data_dir = if ephemeral { DataDir::Ephemeral } else { DataDir::Kept(data_dir(&broker)) };
+    let limits = limits(&broker);
+    Ok(Config { broker, listeners, data_dir, limits, remarks, settings })
+}
+
+fn resolve_listeners(broker: &BrokerConfig) -> Result<Vec<Listener>, listeners::BadListener> {
+    let advertised = broker.string("advertised.listeners").filter(|text| !text.is_empty());
+    resolve(&Sources {
+        listeners: &broker.string("listeners").unwrap_or_default(),
+        advertised_listeners: advertised.as_deref(),
+        protocol_map: &broker.string("listener.security.protocol.map").unwrap_or_default(),
+        controller_names: &broker.string("controller.listener.names").unwrap_or_default(),
+    })
+}
+
+fn data_dir(broker: &BrokerConfig) -> PathBuf {
+    let dirs = if broker.is_set("log.dirs") { broker.list("log.dirs") } else { broker.list("log.dir") };
+    dirs.into_iter().next().expect("BrokerConfig::check demands exactly one directory").into()
+}
+
+fn limits(broker: &BrokerConfig) -> Limits {
+    Limits {
+        frame_bytes_max: usize::try_from(broker.int("socket.request.max.bytes")).unwrap_or(usize::MAX),
+        // Below 0: never, as in Kafka.
+        idle_ms_max: u64::try_from(broker.long("connections.max.idle.ms")).unwrap_or(u64::MAX),
+        connections_max: usize::try_from(broker.int("max.connections")).unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! `riparian topics`.
+
+use anyhow::{Context, Result, bail};
+use riparian_client::{
+    ClientError, Cluster, ServerError,
+    admin::{self, NewTopic, Topic, TopicSummary},
+};
+use riparian_types::Uuid;
+use serde::Serialize;
+
+use crate::{
+    cli::{ServerOptions, TopicsCommand},
+    output::{print, print_json, table},
+    remote::connect,
+};
+
+pub(crate) fn run(command: TopicsCommand) -> Result<()> {
+    match command {
+        TopicsCommand::List { server } => list(&server),
+        TopicsCommand::Create { topic, partitions, replication_factor, config, server } => {
+            let topic = NewTopic { name: topic, partition_count: partitions, replication_factor, configs: config };
+            create(&server, &topic)
+        }
+        TopicsCommand::Describe { topics, server } => describe(&server, &topics),
+        TopicsCommand::Delete { topics, server } => delete(&server, &topics),
+    }
+}
+
+#[derive(Serialize)]
+struct SummaryJson<'a> {
+    name: &'a str,
+    id: String,
+    partitions: usize,
+    replication_factor: usize,
+    internal: bool,
+}
+
+#[derive(Serialize)]
+struct TopicJson<'a> {
+    #[serde(flatten)]
+    summary: SummaryJson<'a>,
+    partition_list: Vec<PartitionJson<'a>>,
+    configs: std::collections::BTreeMap<&'a str, Option<&'a str>>,
+}
+
+#[derive(Serialize)]
+struct PartitionJson<'a> {
+    partition: i32,
+    leader: Option<i32>,
+    replicas: &'a [i32],
+    in_sync_replicas: &'a [i32],
+}
+
+#[derive(Serialize)]
+struct CreatedJson {
+    name: String,
+    id: String,
+    partitions: Option<i32>,
+    replication_factor: Option<i16>,
+}
+
+#[derive(Serialize)]
+struct DeletedJson<'a> {
+    name: &'a str,
+}
+
+fn list(server: &ServerOptions) -> Result<()> {
+    let topics = admin::list_topics(&mut connect(server)?)?;
+    if server.json {
+        return print_json(&topics.iter().map(summary_json).collect::<Vec<_>>());
+    }
+    if topics.is_empty() {
+        return print("There are no topics.\n");
+    }
+    print(&table(
+        ["TOPIC", "PARTITIONS", "REPLICAS", "ID", ""],
+        topics.iter().map(|topic| {
+            [
+                topic.name.clone(),
+                topic.partition_count.to_string(),
+                topic.replication_factor.to_string(),
+                topic.id.to_string(),
+                if topic.is_internal { "internal".to_owned() } else { String::new() },
+            ]
+        }),
+    ))
+}
+
+fn create(server: &ServerOptions, topic: &NewTopic) -> Result<()> {
+    let created = admin::create_topic(&mut connect(server)?, topic)?
+        .with_context(|| format!("topic {:?} was not created", topic.name))?;
+    if server.json {
+        return print_json(&CreatedJson {
+            name: created.name,
+            id: created.id.to_string(),
+            partitions: created.partition_count,
+            replication_factor: created.replication_factor,
+        });
+    }
+    let partitions = match created.partition_count {
+        Some(1) => " with 1 partition".to_owned(),
+        Some(count) => format!(" with {count} partitions"),
+        None => String::new(),
+    };
+    print(&format!("Created topic {}{partitions}.\n", created.name))
+}
+
+fn describe(server: &ServerOptions, names: &[String]) -> Result<()> {
+    let mut cluster = connect(server)?;
+    let topics = for_each(&mut cluster, names, "was not described", admin::describe_topic)?;
+    if server.json {
+        return print_json(&topics.iter().map(topic_json).collect::<Vec<_>>());
+    }
+    let texts: Vec<_> = topics.iter().map(topic_text).collect();
+    print(&texts.join("\n"))
+}
+
+fn delete(server: &ServerOptions, names: &[String]) -> Result<()> {
+    let mut cluster = connect(server)?;
+    for_each(&mut cluster, names, "was not deleted", admin::delete_topic)?;
+    if server.json {
+        return print_json(&names.iter().map(|name| DeletedJson { name }).collect::<Vec<_>>());
+    }
+    let lines: Vec<_> = names.iter().map(|name| format!("Deleted topic {name}.\n")).collect();
+    print(&lines.concat())
+}
+
+/// Asks about each topic; the first one that the server refuses ends it.
+fn for_each<T>(
+    cluster: &mut Cluster,
+    names: &[String],
+    failure: &str,
+    mut ask: impl FnMut(&mut Cluster, &str) -> Result<Result<T, ServerError>, ClientError>,
+) -> Result<Vec<T>> {
+    let mut answers = Vec::new();
+    for name in names {
+        match ask(cluster, name)? {
+            Ok(answer) => answers.push(answer),
+            Err(error) => bail!("topic {name:?} {failure}: {error}"),
+        }
+    }
+    Ok(answers)
+}
+
+fn topic_text(topic: &Topic) -> String {
+    let TopicSummary { name, id, partition_count, replication_factor, is_internal } = &topic.summary;
+    let internal = if *is_internal { ", internal" } else { "" };
+    let configs: Vec<_> = topic
+        .configs
+        .iter()
+        .map(|config| format!("  {}={}\n", config.name, config.value.as_deref().unwrap_or("[hidden]")))
+        .collect();
+    let heading = format!("{name}: {partition_count} partitions, {replication_factor} replicas, id {id}{internal}\n");
+    let partitions = table(
+        ["  PARTITION", "LEADER", "REPLICAS", "IN SYNC"],
+        topic.partitions.iter().map(|partition| {
+            [
+                format!("  {}", partition.index),
+                partition.leader.map_or_else(|| "none".to_owned(), |leader| leader.to_string()),
+                numbers(&partition.replicas),
+                numbers(&partition.in_sync_replicas),
+            ]
+        }),
+    );
+    [heading, configs.concat(), partitions].concat()
+}
+
+fn numbers(numbers: &[i32]) -> String {
+    numbers.iter().map(i32::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn summary_json(topic: &TopicSummary) -> SummaryJson<'_> {
+    SummaryJson {
+        name: &topic.name,
+        id: id_text(topic.id),
+        partitions: topic.partition_count,
+        replication_factor: topic.replication_factor,
+        internal: topic.is_internal,
+    }
+}
+
+fn topic_json(topic: &Topic) -> TopicJson<'_> {
+    TopicJson {
+        summary: summary_json(&topic.summary),
+        partition_list: topic
+            .partitions
+            .iter()
+            .map(|partition| PartitionJson {
+                partition: partition.index,
+                leader: partition.leader,
+                replicas: &partition.replicas,
+                in_sync_replicas: &partition.in_sync_replicas,
+            })
+            .collect(),
+        configs: topic.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref())).collect(),
+    }
+}
+
+fn id_text(id: Uuid) -> String {
+    id.to_string()
+}
