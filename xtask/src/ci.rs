@@ -101,6 +101,10 @@ impl Runner {
             None
         };
         for suite in suites {
+            if self.against == Against::Kafka && suite.is_ours_only() {
+                shell::talk(&format!("{:<34} left out: it is about our own binary", suite.name));
+                continue;
+            }
             let times = if matches!(suite.work, Work::Conformance(_)) { self.repeat } else { 1 };
             for time in 1..=times {
                 let count = self.run_one(suite, times, time, environment.as_deref());

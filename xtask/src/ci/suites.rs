@@ -13,6 +13,13 @@ pub(super) struct Suite {
     pub(super) work: Work,
 }
 
+impl Suite {
+    /// Whether only our own binary can pass it.
+    pub(super) fn is_ours_only(&self) -> bool {
+        matches!(&self.work, Work::Conformance(target) if OURS_ONLY.contains(&target.as_str()))
+    }
+}
+
 pub(super) enum Work {
     /// Runs inside this program; an error is the log.
     Check(fn() -> Result<()>),
@@ -21,6 +28,9 @@ pub(super) enum Work {
     /// A test target of the package `riparian-tests`, given the server and the clients.
     Conformance(String),
 }
+
+/// Conformance targets about our own binary, where another broker has nothing to show.
+const OURS_ONLY: &[&str] = &["startup"];
 
 pub(super) fn all() -> Result<Vec<Suite>> {
     let quick = |name: &str, work| Suite { name: name.to_owned(), quick: true, work };
