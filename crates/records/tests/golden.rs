@@ -1,5 +1,7 @@
 //! Records that a real broker wrote decode, and encode to the same bytes.
 
+#![expect(clippy::unwrap_used, reason = "a sample that is not as expected fails the test")]
+
 use riparian_records::stored::{
     self, OffsetCommitValue, StoredKey, StreamsGroupCurrentMemberAssignmentValue, StreamsGroupMemberMetadataValue,
     StreamsGroupMetadataValue, StreamsGroupTargetAssignmentMemberValue, StreamsGroupTargetAssignmentMetadataValue,
