@@ -85,7 +85,7 @@ impl<'a> StreamsGroupCurrentMemberAssignmentValue<'a> {
 }
 
 /// A part of [`StreamsGroupCurrentMemberAssignmentValue`].
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TaskIds<'a> {
     pub subtopology_id: Cow<'a, str>,
     pub partitions: Vec<i32>,
@@ -94,12 +94,23 @@ pub struct TaskIds<'a> {
     pub unknown_tagged_fields: TaggedFields,
 }
 
+impl Default for TaskIds<'_> {
+    fn default() -> Self {
+        Self {
+            subtopology_id: Cow::Borrowed(""),
+            partitions: Vec::new(),
+            assignment_epochs: Some(Vec::new()),
+            unknown_tagged_fields: TaggedFields::new(),
+        }
+    }
+}
+
 impl<'a> TaskIds<'a> {
     fn decode(reader: &mut Reader<'a>, version: i16) -> Result<Self, DecodeError> {
         let mut message = Self {
             subtopology_id: reader.string(true)?,
             partitions: reader.array(true, version, element::int32)?,
-            assignment_epochs: None,
+            assignment_epochs: Some(Vec::new()),
             unknown_tagged_fields: TaggedFields::new(),
         };
         let mut tags = reader.tags()?;
@@ -115,7 +126,7 @@ impl<'a> TaskIds<'a> {
     fn encode(&self, out: &mut Vec<u8>, _version: i16) -> Result<(), EncodeError> {
         write::string(out, &self.subtopology_id, true)?;
         write::numbers(out, &self.partitions, true, write::int32)?;
-        let set = [self.assignment_epochs.is_some()];
+        let set = [!self.assignment_epochs.as_ref().is_some_and(|value| value.is_empty())];
         let mut tags = write::TagWriter::new(out, &set, &self.unknown_tagged_fields);
         if set[0] {
             let start = tags.start(out, 0)?;

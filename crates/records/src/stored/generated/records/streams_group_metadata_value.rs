@@ -25,7 +25,7 @@ impl Default for StreamsGroupMetadataValue<'_> {
             epoch: 0,
             metadata_hash: 0,
             validated_topology_epoch: -1,
-            last_assignment_configs: None,
+            last_assignment_configs: Some(Vec::new()),
             stored_description_topology_epoch: -1,
             failed_description_topology_epoch: -1,
             unknown_tagged_fields: TaggedFields::new(),
@@ -50,7 +50,7 @@ impl<'a> StreamsGroupMetadataValue<'a> {
             epoch: reader.int32()?,
             metadata_hash: reader.int64()?,
             validated_topology_epoch: -1,
-            last_assignment_configs: None,
+            last_assignment_configs: Some(Vec::new()),
             stored_description_topology_epoch: -1,
             failed_description_topology_epoch: -1,
             unknown_tagged_fields: TaggedFields::new(),
@@ -80,7 +80,7 @@ impl<'a> StreamsGroupMetadataValue<'a> {
         write::int64(out, self.metadata_hash);
         let set = [
             self.validated_topology_epoch != -1,
-            self.last_assignment_configs.is_some(),
+            !self.last_assignment_configs.as_ref().is_some_and(|value| value.is_empty()),
             self.stored_description_topology_epoch != -1,
             self.failed_description_topology_epoch != -1,
         ];
