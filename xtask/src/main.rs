@@ -5,6 +5,7 @@
 
 mod ci;
 mod codegen;
+mod schemas;
 mod setup;
 mod shell;
 mod tidy;
@@ -32,6 +33,8 @@ enum Word {
     Setup(setup::Options),
     /// Write the code and documentation that come from schemas/
     Codegen(codegen::Options),
+    /// Compare schemas/ with the definitions inside Apache Kafka's jars
+    Schemas(schemas::Options),
     /// Check the rules of the house: crate arrows, dependencies, module headers, file sizes
     Tidy,
     /// Run every suite; the last line on standard output is `N passed, N failed`
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let result = match word {
         Word::Setup(options) => setup::run(&options),
         Word::Codegen(options) => codegen::run(&options),
+        Word::Schemas(options) => schemas::run(&options),
         Word::Tidy => tidy::run(),
         Word::Test(options) => ci::test(&options),
         Word::Ci(options) => ci::ci(&options),

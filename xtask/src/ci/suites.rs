@@ -43,6 +43,7 @@ pub(super) fn all() -> Result<Vec<Suite>> {
             Work::Cargo(&["test", "--quiet", "--workspace", "--exclude", "riparian-tests", "--no-fail-fast"]),
         ),
     ];
+    suites.push(Suite { name: "schemas".to_owned(), quick: false, work: Work::Check(crate::schemas::suite) });
     suites.extend(conformance_targets()?.into_iter().map(|target| Suite {
         name: format!("conformance-{}", target.replace('_', "-")),
         quick: false,

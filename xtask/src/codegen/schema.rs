@@ -112,7 +112,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         if let Some(element) = text.strip_prefix("[]") {
             let element = Self::parse(element)?;
             ensure!(!matches!(element, Self::Array(_) | Self::Records), "arrays of {element} are not supported");
