@@ -1,6 +1,9 @@
 //! Settings of the machine: the server's, and each group's own.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{
+    string::{String, ToString},
+    vec::Vec,
+};
 
 /// The server's settings (`group.streams.*`, `offsets.*`), fixed while it runs. Times in milliseconds.
 #[derive(Clone, Debug)]
@@ -77,3 +80,81 @@ pub struct GroupOverrides {
     /// `streams.rack.aware.assignment.tags`.
     pub rack_aware_assignment_tags: Option<Vec<String>>,
 }
+
+/// What counts for one group at this moment: its own settings clamped to the server's bounds, else the server's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings<'a> {
+    server: &'a GroupConfig,
+    group: Option<&'a GroupOverrides>,
+}
+
+impl<'a> Settings<'a> {
+    pub(crate) const fn new(server: &'a GroupConfig, group: Option<&'a GroupOverrides>) -> Self {
+        Self { server, group }
+    }
+
+    pub(crate) fn session_timeout_ms(&self) -> i32 {
+        let (min, max) = (self.server.session_timeout_min_ms, self.server.session_timeout_max_ms);
+        self.number(|group| group.session_timeout_ms, self.server.session_timeout_ms, min, max)
+    }
+
+    pub(crate) fn heartbeat_interval_ms(&self) -> i32 {
+        let (min, max) = (self.server.heartbeat_interval_min_ms, self.server.heartbeat_interval_max_ms);
+        self.number(|group| group.heartbeat_interval_ms, self.server.heartbeat_interval_ms, min, max)
+    }
+
+    pub(crate) fn num_standby_replicas(&self) -> i32 {
+        let max = self.server.num_standby_replicas_max;
+        self.number(|group| group.num_standby_replicas, self.server.num_standby_replicas, 0, max)
+    }
+
+    pub(crate) fn initial_rebalance_delay_ms(&self) -> i32 {
+        self.number(|group| group.initial_rebalance_delay_ms, self.server.initial_rebalance_delay_ms, 0, i32::MAX)
+    }
+
+    pub(crate) fn assignment_interval_ms(&self) -> i32 {
+        let (min, max) = (self.server.assignment_interval_min_ms, self.server.assignment_interval_max_ms);
+        self.number(|group| group.assignment_interval_ms, self.server.assignment_interval_ms, min, max)
+    }
+
+    pub(crate) fn task_offset_interval_ms(&self) -> i32 {
+        let min = self.server.task_offset_interval_min_ms;
+        self.number(|group| group.task_offset_interval_ms, self.server.task_offset_interval_ms, min, i32::MAX)
+    }
+
+    pub(crate) fn acceptable_recovery_lag(&self) -> i64 {
+        let lag = self.group.and_then(|group| group.acceptable_recovery_lag);
+        lag.unwrap_or(self.server.acceptable_recovery_lag).max(0)
+    }
+
+    pub(crate) fn rack_aware_assignment_tags(&self) -> &'a [String] {
+        let tags = self.group.and_then(|group| group.rack_aware_assignment_tags.as_ref());
+        tags.unwrap_or(&self.server.rack_aware_assignment_tags)
+    }
+
+    /// The assignor to use; a name that is not registered any more falls back to the server's first.
+    pub(crate) fn assignor_name(&self) -> &'a str {
+        let own = self.group.and_then(|group| group.assignor_name.as_ref());
+        let registered = own.filter(|name| self.server.assignors.contains(name));
+        registered.or_else(|| self.server.assignors.first()).map_or("sticky", String::as_str)
+    }
+
+    /// The settings that a target assignment depends on, as they are stored with the group: sorted by key.
+    pub(crate) fn assignment_configs(&self) -> Vec<(String, String)> {
+        let standbys = (NUM_STANDBY_REPLICAS.into(), self.num_standby_replicas().to_string());
+        let tags = self.rack_aware_assignment_tags();
+        let tags = (!tags.is_empty()).then(|| (RACK_AWARE_ASSIGNMENT_TAGS.into(), tags.join(",")));
+        core::iter::once(standbys).chain(tags).collect()
+    }
+
+    /// The server's own value counts as it is: its bounds are for groups.
+    fn number(&self, own: impl Fn(&GroupOverrides) -> Option<i32>, server: i32, min: i32, max: i32) -> i32 {
+        // Not `clamp`, which panics when an operator has set the bounds the wrong way round.
+        self.group.and_then(own).map_or(server, |value| value.min(max).max(min))
+    }
+}
+
+/// Key of the stored number of standby replicas.
+pub(crate) const NUM_STANDBY_REPLICAS: &str = "num.standby.replicas";
+/// Key of the stored tags.
+pub(crate) const RACK_AWARE_ASSIGNMENT_TAGS: &str = "rack.aware.assignment.tags";

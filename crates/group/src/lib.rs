@@ -10,8 +10,25 @@
 
 extern crate alloc;
 
+#[cfg(test)]
+extern crate std;
+
 pub mod command;
 pub mod config;
+mod creation;
+mod describe;
+mod expiry;
+mod group;
+mod machine;
+mod offsets;
 pub mod record;
 pub mod reply;
+mod soft;
 pub mod streams;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+pub use machine::GroupMachine;
+pub use soft::GroupSoft;

@@ -32,6 +32,22 @@ pub enum Record {
     StreamsTopology(GroupId, Option<Topology>),
 }
 
+impl Record {
+    /// The group that the record belongs to.
+    pub const fn group(&self) -> &GroupId {
+        match self {
+            Self::OffsetCommit(group, ..)
+            | Self::ClassicGroupMetadata(group, ..)
+            | Self::StreamsGroupMetadata(group, ..)
+            | Self::StreamsMemberMetadata(group, ..)
+            | Self::StreamsTargetMetadata(group, ..)
+            | Self::StreamsTargetMember(group, ..)
+            | Self::StreamsCurrentAssignment(group, ..)
+            | Self::StreamsTopology(group, ..) => group,
+        }
+    }
+}
+
 /// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedOffsetValue {
@@ -96,6 +112,23 @@ pub struct StreamsMemberMetadataValue {
     pub user_endpoint: Option<Endpoint>,
     /// Sorted by key.
     pub client_tags: Vec<(String, String)>,
+}
+
+impl Default for StreamsMemberMetadataValue {
+    /// A member that has told nothing yet.
+    fn default() -> Self {
+        Self {
+            instance_id: None,
+            rack_id: None,
+            client_id: String::new(),
+            client_host: String::new(),
+            rebalance_timeout_ms: -1,
+            topology_epoch: TopologyEpoch::NONE,
+            process_id: ProcessId::default(),
+            user_endpoint: None,
+            client_tags: Vec::new(),
+        }
+    }
 }
 
 /// The target assignment as a whole.

@@ -10,9 +10,10 @@ use riparian_types::{
     ProcessId, TopicName, TopologyEpoch,
 };
 
-use crate::streams::{Endpoint, InternalTopic, TaskIds, TaskLists, TaskOffset, TopicPartitions, Topology};
+use crate::streams::{Endpoint, InternalTopic, TaskLists, TaskOffset, TopicPartitions, Topology};
 
 /// An answer to a [`crate::command::Command`], by the kind of the command.
+#[expect(clippy::type_complexity, reason = "nested lists of pairs read well where they are declared")]
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// To a heartbeat.
@@ -125,7 +126,9 @@ pub enum StreamsHeartbeatError {
     FencedInstanceId(String),
     /// The group has as many members as it may have.
     GroupMaxSizeReached(String),
-    /// Something in the server went wrong (an assignor failed).
+    /// The machine has been loaded, but has not been shown the topics yet: to be asked again in a moment.
+    LoadInProgress,
+    /// Something in the server went wrong (an assignor failed, or the group's records could not be loaded).
     Internal(String),
 }
 
@@ -261,6 +264,8 @@ pub enum OffsetCommitError {
     StaleMemberEpoch,
     /// The request's version can't carry a member epoch.
     UnsupportedVersion,
+    /// The group's records could not be loaded.
+    Internal(String),
 }
 
 /// Why a fetch is refused.
@@ -271,6 +276,8 @@ pub enum OffsetFetchError {
     UnknownMemberId,
     /// The epoch is not the member's.
     StaleMemberEpoch,
+    /// The group's records could not be loaded.
+    Internal(String),
 }
 
 /// One partition of an offset fetch.

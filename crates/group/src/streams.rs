@@ -1,5 +1,17 @@
 //! Plain data of streams groups (KIP-1071), shared by commands, replies and records.
 
+pub(crate) mod configured;
+pub(crate) mod group;
+pub(crate) mod heartbeat;
+mod leave;
+mod membership;
+pub(crate) mod metadata_hash;
+mod partition_counts;
+mod reconcile;
+mod response;
+mod target;
+mod validate;
+
 use alloc::{string::String, vec::Vec};
 
 use riparian_types::{AssignmentEpoch, Offset, PartitionIndex, SubtopologyId, TopicName, TopologyEpoch};
@@ -30,6 +42,22 @@ pub struct Subtopology {
     pub repartition_source_topics: Vec<InternalTopic>,
     /// Topics that must have the same number of partitions.
     pub copartition_groups: Vec<CopartitionGroup>,
+}
+
+impl Topology {
+    /// All topics that must exist before tasks can run, by subtopology.
+    pub(crate) fn required_topics(&self) -> impl Iterator<Item = &TopicName> {
+        self.subtopologies.iter().flat_map(|subtopology| {
+            subtopology.input_topics().chain(subtopology.state_changelog_topics.iter().map(|topic| &topic.name))
+        })
+    }
+}
+
+impl Subtopology {
+    /// The topics that its tasks read: source topics, then repartition source topics.
+    pub(crate) fn input_topics(&self) -> impl Iterator<Item = &TopicName> {
+        self.source_topics.iter().chain(self.repartition_source_topics.iter().map(|topic| &topic.name))
+    }
 }
 
 /// A topic that the server creates for the application.

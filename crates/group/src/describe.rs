@@ -1,0 +1,134 @@
+//! What is told about groups, and how one is deleted.
+
+use alloc::{format, string::String, vec::Vec};
+
+use riparian_types::{
+    GroupId,
+    machine::{Answer, Decision, Waiter},
+};
+
+use crate::{
+    command::GroupFilter,
+    config::Settings,
+    group::{Group, GroupKind},
+    machine::GroupMachine,
+    reply::{DeleteGroupError, GroupListing, GroupNotFound, MemberDescription, Reply, StreamsDescription},
+    soft::{GroupSoft, SoftGroup},
+    streams::group::StreamsGroup,
+};
+
+impl GroupMachine {
+    /// Everything about one streams group.
+    pub(crate) fn describe_streams(
+        &self,
+        soft: &GroupSoft,
+        group_id: &GroupId,
+    ) -> Result<StreamsDescription, GroupNotFound> {
+        if let Some(damage) = self.damage(group_id) {
+            return Err(GroupNotFound(damage));
+        }
+        let Some(group) = self.groups.get(group_id).and_then(Group::streams) else {
+            return Err(GroupNotFound(format!("Group {group_id} not found.")));
+        };
+        let soft_group = soft.groups.get(group_id);
+        let configured = soft_group.and_then(|soft_group| soft_group.configured.as_ref());
+        let ready = configured.filter(|configured| configured.is_ready());
+        let topology = group.topology.as_deref().map(|topology| match ready {
+            Some(configured) => configured.resolved(topology),
+            None => topology.clone(),
+        });
+        Ok(StreamsDescription {
+            group_id: group_id.clone(),
+            state: group.state(),
+            group_epoch: group.epoch,
+            assignment_epoch: group.assignment_epoch,
+            topology,
+            members: describe_members(group, soft_group),
+            assignor_name: Settings::new(&self.config, soft.overrides.get(group_id)).assignor_name().into(),
+        })
+    }
+
+    /// The groups that pass the filter, ordered by id.
+    pub(crate) fn list_groups(&self, filter: &GroupFilter) -> Vec<GroupListing> {
+        let matches = |wanted: &[String], actual: &str| {
+            wanted.is_empty() || wanted.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(actual))
+        };
+        let groups = self.groups.iter().map(|(group_id, group)| list(group_id, group));
+        let damaged = self.damaged_groups().map(|group_id| {
+            let state = String::from("Dead");
+            let listing =
+                GroupListing { group_id: group_id.clone(), protocol_type: String::new(), state, group_type: "streams" };
+            (listing, "dead")
+        });
+        let mut listings: Vec<GroupListing> = groups
+            .chain(damaged)
+            .filter(|(listing, state)| matches(&filter.states, state) && matches(&filter.types, listing.group_type))
+            .map(|(listing, _)| listing)
+            .collect();
+        listings.sort_by(|a, b| a.group_id.cmp(&b.group_id));
+        listings
+    }
+
+    /// Forgets an empty group.
+    pub(crate) fn delete_group(&self, soft: &mut GroupSoft, waiter: Waiter, group_id: GroupId) -> Decision<Self> {
+        let mut decision = Decision::nothing();
+        let is_empty = self.groups.get(&group_id).is_none_or(Group::is_empty);
+        let result = match self.tombstones(&group_id) {
+            None => Err(DeleteGroupError::NotFound),
+            Some(_) if !is_empty => Err(DeleteGroupError::NotEmpty),
+            Some(tombstones) => {
+                decision.records = tombstones;
+                soft.remove_group(&group_id);
+                Ok(())
+            }
+        };
+        decision.replies.push(Answer { waiter, scope: Some(group_id), reply: Reply::DeleteGroup(result) });
+        decision
+    }
+}
+
+fn describe_members(group: &StreamsGroup, soft: Option<&SoftGroup>) -> Vec<MemberDescription> {
+    let describe = |(member_id, member): (&riparian_types::MemberId, &crate::streams::group::Member)| {
+        let soft = soft.and_then(|soft| soft.members.get(member_id));
+        let metadata = &member.metadata;
+        MemberDescription {
+            member_id: member_id.clone(),
+            member_epoch: member.progress.epoch,
+            instance_id: metadata.instance_id.clone(),
+            rack_id: metadata.rack_id.clone(),
+            client_id: metadata.client_id.clone(),
+            client_host: metadata.client_host.clone(),
+            topology_epoch: metadata.topology_epoch,
+            process_id: metadata.process_id.clone(),
+            user_endpoint: metadata.user_endpoint.clone(),
+            client_tags: metadata.client_tags.clone(),
+            task_offsets: soft.map(|soft| soft.task_offsets.clone()).unwrap_or_default(),
+            task_end_offsets: soft.map(|soft| soft.task_end_offsets.clone()).unwrap_or_default(),
+            assignment: member.progress.assigned.to_lists(&group.ids),
+            target_assignment: group
+                .targets
+                .get(member_id)
+                .map(|target| group.ids.to_lists(target))
+                .unwrap_or_default(),
+        }
+    };
+    group.members.iter().map(describe).collect()
+}
+
+/// A group as it is listed, and the name of its state that filters are compared with.
+fn list(group_id: &GroupId, group: &Group) -> (GroupListing, &'static str) {
+    let (protocol_type, state, filter_state, group_type) = match &group.kind {
+        GroupKind::OffsetsOnly => (String::new(), "Empty", "empty", "classic"),
+        // Only presence is known of it; a group with members is most likely at rest.
+        GroupKind::Classic(classic) if classic.has_members => {
+            (classic.protocol_type.clone(), "Stable", "stable", "classic")
+        }
+        GroupKind::Classic(classic) => (classic.protocol_type.clone(), "Empty", "empty", "classic"),
+        GroupKind::Streams(streams) => {
+            let state = streams.state();
+            (String::from("streams"), state.name(), state.filter_name(), "streams")
+        }
+    };
+    let listing = GroupListing { group_id: group_id.clone(), protocol_type, state: String::from(state), group_type };
+    (listing, filter_state)
+}

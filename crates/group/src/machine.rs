@@ -1,0 +1,390 @@
+//! The machine itself: all groups of one partition of `__consumer_offsets`, and who answers which command.
+//!
+//! **Invariant:** hard state is changed by [`Machine::apply`] alone. A record that contradicts it costs the group it
+//! belongs to, and no other: the group is put aside as damaged, and only the keys of its records are kept, so that it
+//! can still be deleted.
+
+use alloc::{
+    borrow::ToOwned,
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::String,
+    sync::Arc,
+};
+
+use riparian_types::{
+    GroupId, MemberId, MonoMillis, Now, PartitionIndex, TopicName, TopicsView,
+    machine::{Decision, Inconsistent, Machine, RecordContext},
+};
+
+use crate::{
+    command::Command,
+    config::{GroupConfig, GroupOverrides, Settings},
+    group::{Group, GroupKind, inconsistent},
+    record::{MemberState, Record},
+    reply::{Effect, Reply},
+    soft::GroupSoft,
+    timers::Timer,
+};
+
+/// The hard state of all groups of one partition of `__consumer_offsets`.
+#[derive(Clone, Debug)]
+pub struct GroupMachine {
+    pub(crate) config: Arc<GroupConfig>,
+    pub(crate) groups: BTreeMap<GroupId, Group>,
+    /// Derived: the streams groups whose topologies require a topic.
+    groups_by_topic: BTreeMap<TopicName, BTreeSet<GroupId>>,
+    damaged: BTreeMap<GroupId, Damage>,
+}
+
+/// A group whose records contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Damage {
+    reason: String,
+    keys: BTreeSet<Key>,
+}
+
+/// A record's key inside its group, in the order in which tombstones must be written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Offset(TopicName, PartitionIndex),
+    Classic,
+    CurrentAssignment(MemberId),
+    TargetMember(MemberId),
+    TargetMetadata,
+    MemberMetadata(MemberId),
+    Metadata,
+    Topology,
+}
+
+/// Hard state is equal, whatever the server's settings.
+impl PartialEq for GroupMachine {
+    fn eq(&self, other: &Self) -> bool {
+        self.groups == other.groups && self.groups_by_topic == other.groups_by_topic && self.damaged == other.damaged
+    }
+}
+
+impl GroupMachine {
+    /// A machine without groups.
+    pub const fn new(config: Arc<GroupConfig>) -> Self {
+        Self { config, groups: BTreeMap::new(), groups_by_topic: BTreeMap::new(), damaged: BTreeMap::new() }
+    }
+
+    /// Why commands to this group are refused, if they are.
+    pub(crate) fn damage(&self, group: &GroupId) -> Option<String> {
+        let damage = self.damaged.get(group)?;
+        Some(format!("group {group} could not be loaded: {}; it can only be deleted", damage.reason))
+    }
+
+    /// The groups that could not be loaded.
+    pub(crate) fn damaged_groups(&self) -> impl Iterator<Item = &GroupId> {
+        self.damaged.keys()
+    }
+
+    /// Everything that must be deleted for the group to be forgotten; `None` if there is no such group.
+    pub(crate) fn tombstones(&self, group_id: &GroupId) -> Option<alloc::vec::Vec<Record>> {
+        let mut records = alloc::vec::Vec::new();
+        match (self.groups.get(group_id), self.damaged.get(group_id)) {
+            (Some(group), _) => group.tombstones(group_id, &mut records),
+            (None, Some(damage)) => records.extend(damage.keys.iter().map(|key| key.tombstone(group_id))),
+            (None, None) => return None,
+        }
+        Some(records)
+    }
+
+    fn apply_to_group(&mut self, group_id: &GroupId, record: &Record) -> Result<(), Inconsistent> {
+        if let Some(damage) = self.damaged.get_mut(group_id) {
+            let (key, is_tombstone) = Key::of(record);
+            if is_tombstone {
+                damage.keys.remove(&key);
+            } else {
+                damage.keys.insert(key);
+            }
+            if damage.keys.is_empty() {
+                self.damaged.remove(group_id);
+            }
+            return Ok(());
+        }
+        let (_, is_tombstone) = Key::of(record);
+        let group = match self.groups.get_mut(group_id) {
+            Some(group) => group,
+            None if is_tombstone => return Ok(()),
+            None => self.groups.entry(group_id.clone()).or_default(),
+        };
+        // A tombstone of a streams record is only of interest to a streams group.
+        let streams = match (&mut group.kind, is_tombstone) {
+            (GroupKind::Streams(streams), true) => Some(streams),
+            _ => None,
+        };
+        match record {
+            Record::OffsetCommit(_, topic, partition, Some(value)) => {
+                group.offsets.put(topic, *partition, value.clone());
+            }
+            Record::OffsetCommit(_, topic, partition, None) => group.offsets.remove(topic, *partition),
+            Record::ClassicGroupMetadata(_, Some(value)) => match &mut group.kind {
+                kind @ (GroupKind::OffsetsOnly | GroupKind::Classic(_)) => *kind = GroupKind::Classic(value.clone()),
+                GroupKind::Streams(_) => {
+                    return Err(inconsistent(format!("a classic group's record, but {group_id} is a streams group")));
+                }
+            },
+            Record::ClassicGroupMetadata(_, None) => {
+                if let GroupKind::Classic(_) = group.kind {
+                    group.kind = GroupKind::OffsetsOnly;
+                }
+            }
+            Record::StreamsGroupMetadata(_, Some(value)) => group.streams_or_new(group_id)?.apply_metadata(value),
+            Record::StreamsGroupMetadata(_, None) => {
+                if let Some(streams) = streams {
+                    streams.check_deletable()?;
+                    let topics = streams.topology.take();
+                    group.kind = GroupKind::OffsetsOnly;
+                    self.forget_topics(group_id, topics.as_deref());
+                }
+            }
+            Record::StreamsMemberMetadata(_, member, Some(value)) => {
+                group.streams_or_new(group_id)?.apply_member_metadata(member, Some(value))?;
+            }
+            Record::StreamsMemberMetadata(_, member, None) => {
+                streams.map_or(Ok(()), |streams| streams.apply_member_metadata(member, None))?;
+            }
+            Record::StreamsTargetMetadata(_, Some(value)) => {
+                group.streams_or_new(group_id)?.apply_target_metadata(Some(value))?;
+            }
+            Record::StreamsTargetMetadata(_, None) => {
+                streams.map_or(Ok(()), |streams| streams.apply_target_metadata(None))?;
+            }
+            Record::StreamsTargetMember(_, member, Some(value)) => {
+                group.streams_or_new(group_id)?.apply_target(member, Some(value))?;
+            }
+            Record::StreamsTargetMember(_, member, None) => {
+                streams.map_or(Ok(()), |streams| streams.apply_target(member, None))?;
+            }
+            Record::StreamsCurrentAssignment(_, member, Some(value)) => {
+                group.streams_or_new(group_id)?.apply_current_assignment(member, Some(value))?;
+            }
+            Record::StreamsCurrentAssignment(_, member, None) => {
+                streams.map_or(Ok(()), |streams| streams.apply_current_assignment(member, None))?;
+            }
+            Record::StreamsTopology(_, Some(value)) => {
+                let streams = group.streams_or_new(group_id)?;
+                let before = streams.topology.clone();
+                streams.apply_topology(Some(value));
+                self.forget_topics(group_id, before.as_deref());
+                for topic in value.required_topics() {
+                    self.groups_by_topic.entry(topic.clone()).or_default().insert(group_id.clone());
+                }
+            }
+            Record::StreamsTopology(_, None) => {
+                if let Some(streams) = streams {
+                    let before = streams.topology.clone();
+                    streams.apply_topology(None);
+                    self.forget_topics(group_id, before.as_deref());
+                }
+            }
+        }
+        if self.groups.get(group_id).is_some_and(Group::is_gone) {
+            self.groups.remove(group_id);
+        }
+        Ok(())
+    }
+
+    fn forget_topics(&mut self, group_id: &GroupId, topology: Option<&crate::streams::Topology>) {
+        for topic in topology.into_iter().flat_map(crate::streams::Topology::required_topics) {
+            if let Some(groups) = self.groups_by_topic.get_mut(topic) {
+                groups.remove(group_id);
+                if groups.is_empty() {
+                    self.groups_by_topic.remove(topic);
+                }
+            }
+        }
+    }
+
+    /// Puts a group aside; the keys of its records stay known.
+    fn put_aside(&mut self, group_id: &GroupId, reason: String, extra: Option<Key>) {
+        let mut keys: BTreeSet<Key> = extra.into_iter().collect();
+        if let Some(group) = self.groups.remove(group_id) {
+            let mut tombstones = alloc::vec::Vec::new();
+            group.tombstones(group_id, &mut tombstones);
+            keys.extend(tombstones.iter().map(|record| Key::of(record).0));
+            let topology = group.streams().and_then(|streams| streams.topology.clone());
+            self.forget_topics(group_id, topology.as_deref());
+        }
+        match self.damaged.get_mut(group_id) {
+            Some(damage) => damage.keys.extend(keys),
+            None => {
+                self.damaged.insert(group_id.clone(), Damage { reason, keys });
+            }
+        }
+    }
+
+    /// Topics changed: offsets of deleted ones go, groups that need one look again.
+    fn on_topics_changed(&self, soft: &mut GroupSoft, view: TopicsView, changed: &[TopicName]) -> Decision<Self> {
+        let mut decision = Decision::nothing();
+        if soft.topics.is_none() || changed.is_empty() {
+            soft.hashes.clear();
+            soft.groups.values_mut().for_each(|group| group.topics_changed = true);
+        }
+        for topic in changed {
+            soft.hashes.forget(topic);
+            soft.creations.forget(topic);
+            for group_id in self.groups_by_topic.get(topic).into_iter().flatten() {
+                if let Some(group) = soft.groups.get_mut(group_id) {
+                    group.topics_changed = true;
+                }
+            }
+            if view.topic(topic).is_none() {
+                let groups = self.groups.iter().filter(|(_, group)| group.offsets.contains_topic(topic));
+                for (group_id, group) in groups {
+                    group.offsets.topic_tombstones(group_id, topic, &mut decision.records);
+                }
+            }
+        }
+        soft.topics = Some(view);
+        decision
+    }
+
+    fn on_group_config_changed(&self, soft: &mut GroupSoft, now: Now, group_id: GroupId, overrides: GroupOverrides) {
+        let settings = Settings::new(&self.config, Some(&overrides));
+        let session_timeout_ms = settings.session_timeout_ms();
+        if let Some(group) = soft.groups.get_mut(&group_id) {
+            group.assignment_configs = None;
+            // A shorter session counts from now: heartbeats so far were sent under the longer one.
+            for (member_id, member) in &mut group.members {
+                let timer = || Timer::Session(group_id.clone(), member_id.clone());
+                member.extend_session(&mut soft.timers, now.mono, session_timeout_ms, timer);
+            }
+        }
+        if overrides == GroupOverrides::default() {
+            soft.overrides.remove(&group_id);
+        } else {
+            soft.overrides.insert(group_id, overrides);
+        }
+    }
+}
+
+impl Machine for GroupMachine {
+    type Soft = GroupSoft;
+    type Command = Command;
+    type Record = Record;
+    type Reply = Reply;
+    type Effect = Effect;
+    type Scope = GroupId;
+
+    fn decide(&self, soft: &mut GroupSoft, now: Now, command: Command) -> Decision<Self> {
+        match command {
+            Command::StreamsHeartbeat(waiter, heartbeat) => self.streams_heartbeat(soft, now, waiter, heartbeat),
+            Command::StreamsDescribe(waiter, group_id) => {
+                let reply = Reply::StreamsDescribe(self.describe_streams(soft, &group_id));
+                Decision::reply(waiter, Some(group_id), reply)
+            }
+            // A list that misses the last instants of some group is still a list: it waits for no group.
+            Command::ListGroups(waiter, filter) => {
+                Decision::reply(waiter, None, Reply::ListGroups(self.list_groups(&filter)))
+            }
+            Command::DeleteGroup(waiter, group_id) => self.delete_group(soft, waiter, group_id),
+            Command::OffsetCommit(waiter, commit) => self.commit_offsets(now, waiter, commit),
+            Command::OffsetFetch(waiter, fetch) => {
+                let reply = Reply::OffsetFetch(self.fetch_offsets(&fetch));
+                Decision::reply(waiter, Some(fetch.group_id), reply)
+            }
+            Command::OffsetDelete(waiter, delete) => self.delete_offsets(waiter, delete),
+            Command::TopicsChanged { view, changed } => self.on_topics_changed(soft, view, &changed),
+            Command::InternalTopicsCreated { group, attempted, failures } => {
+                let settings = Settings::new(&self.config, soft.overrides.get(&group));
+                let pause_ms = 2 * i64::from(settings.heartbeat_interval_ms());
+                soft.creations.ended(now.mono, pause_ms, attempted, failures);
+                Decision::nothing()
+            }
+            Command::GroupConfigChanged { group, overrides } => {
+                self.on_group_config_changed(soft, now, group, overrides);
+                Decision::nothing()
+            }
+        }
+    }
+
+    fn apply(&mut self, _: &RecordContext, record: &Record) -> Result<(), Inconsistent> {
+        let group_id = Self::scope_of(record);
+        let result = self.apply_to_group(&group_id, record);
+        if let Err(error) = &result {
+            self.put_aside(&group_id, error.reason.clone(), Some(Key::of(record).0));
+        }
+        result
+    }
+
+    fn scope_of(record: &Record) -> GroupId {
+        record.group().to_owned()
+    }
+
+    fn quarantine(&mut self, scope: GroupId, reason: String) {
+        self.put_aside(&scope, reason, None);
+    }
+
+    fn loaded(&self, soft: &mut GroupSoft, now: Now) {
+        for (group_id, group) in &self.groups {
+            let Some(group) = group.streams() else { continue };
+            let settings = Settings::new(&self.config, soft.overrides.get(group_id));
+            let session_timeout_ms = settings.session_timeout_ms();
+            let soft_group = soft.groups.entry(group_id.clone()).or_default();
+            for (member_id, member) in &group.members {
+                let soft_member = soft_group.members.entry(member_id.clone()).or_default();
+                let session = || Timer::Session(group_id.clone(), member_id.clone());
+                soft_member.extend_session(&mut soft.timers, now.mono, session_timeout_ms, session);
+                if member.progress.state == MemberState::UnrevokedTasks {
+                    let timeout_ms = member.metadata.rebalance_timeout_ms;
+                    let timer = Timer::Rebalance(group_id.clone(), member_id.clone());
+                    soft_member.arm_rebalance(&mut soft.timers, now.mono, timeout_ms, member.progress.epoch, timer);
+                }
+            }
+        }
+        let interval_ms = self.config.offsets_retention_check_interval_ms.max(1);
+        soft.sweep.next = Some(now.mono.plus_ms(interval_ms));
+    }
+
+    fn next_deadline(&self, soft: &GroupSoft) -> Option<MonoMillis> {
+        soft.timers.next().into_iter().chain(soft.sweep.next).min()
+    }
+
+    fn on_deadline(&self, soft: &mut GroupSoft, now: Now) -> Decision<Self> {
+        match soft.timers.pop_due(now.mono) {
+            Some(Timer::Session(group_id, member_id)) => self.on_session_timer(soft, now, group_id, member_id),
+            Some(Timer::Rebalance(group_id, member_id)) => self.on_rebalance_timer(soft, &group_id, &member_id),
+            Some(Timer::InitialDelay(group_id)) => self.on_initial_delay(soft, now, &group_id),
+            None if soft.sweep.next.is_some_and(|next| next <= now.mono) => self.sweep(soft, now),
+            None => Decision::nothing(),
+        }
+    }
+}
+
+impl Key {
+    /// A record's key, and whether it is a tombstone.
+    fn of(record: &Record) -> (Self, bool) {
+        match record {
+            Record::OffsetCommit(_, topic, partition, value) => {
+                (Self::Offset(topic.clone(), *partition), value.is_none())
+            }
+            Record::ClassicGroupMetadata(_, value) => (Self::Classic, value.is_none()),
+            Record::StreamsGroupMetadata(_, value) => (Self::Metadata, value.is_none()),
+            Record::StreamsMemberMetadata(_, member, value) => (Self::MemberMetadata(member.clone()), value.is_none()),
+            Record::StreamsTargetMetadata(_, value) => (Self::TargetMetadata, value.is_none()),
+            Record::StreamsTargetMember(_, member, value) => (Self::TargetMember(member.clone()), value.is_none()),
+            Record::StreamsCurrentAssignment(_, member, value) => {
+                (Self::CurrentAssignment(member.clone()), value.is_none())
+            }
+            Record::StreamsTopology(_, value) => (Self::Topology, value.is_none()),
+        }
+    }
+
+    fn tombstone(&self, group_id: &GroupId) -> Record {
+        let group_id = group_id.clone();
+        match self {
+            Self::Offset(topic, partition) => Record::OffsetCommit(group_id, topic.clone(), *partition, None),
+            Self::Classic => Record::ClassicGroupMetadata(group_id, None),
+            Self::CurrentAssignment(member) => Record::StreamsCurrentAssignment(group_id, member.clone(), None),
+            Self::TargetMember(member) => Record::StreamsTargetMember(group_id, member.clone(), None),
+            Self::TargetMetadata => Record::StreamsTargetMetadata(group_id, None),
+            Self::MemberMetadata(member) => Record::StreamsMemberMetadata(group_id, member.clone(), None),
+            Self::Metadata => Record::StreamsGroupMetadata(group_id, None),
+            Self::Topology => Record::StreamsTopology(group_id, None),
+        }
+    }
+}

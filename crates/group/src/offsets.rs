@@ -1,0 +1,252 @@
+//! Committed offsets of one group: what is kept, and the commands commit, fetch and delete.
+//!
+//! Who may commit is decided by member epochs (KIP-1071) and, for members that lag behind, by the epoch at which they
+//! were given the task (KIP-1251).
+
+use alloc::{collections::BTreeMap, format, vec::Vec};
+
+use riparian_types::{
+    GroupId, Now, PartitionIndex, TopicName, WallMillis,
+    machine::{Decision, Waiter},
+};
+
+use crate::{
+    command::{OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit},
+    group::{Group, GroupKind},
+    machine::GroupMachine,
+    record::{CommittedOffsetValue, Record},
+    reply::{
+        CommittedOffset, FetchedOffset, GroupNotFound, OffsetCommitError, OffsetDeleteOutcome, OffsetFetchError, Reply,
+    },
+    streams::{
+        Subtopology,
+        group::{Progress, StreamsGroup},
+    },
+    tasks::Task,
+};
+
+/// The committed offsets of one group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Offsets(BTreeMap<TopicName, BTreeMap<PartitionIndex, CommittedOffsetValue>>);
+
+impl Offsets {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn contains_topic(&self, topic: &str) -> bool {
+        self.0.contains_key(topic)
+    }
+
+    pub(crate) fn find(&self, topic: &str, partition: PartitionIndex) -> Option<&CommittedOffsetValue> {
+        self.0.get(topic)?.get(&partition)
+    }
+
+    pub(crate) fn topics(&self) -> impl Iterator<Item = (&TopicName, &BTreeMap<PartitionIndex, CommittedOffsetValue>)> {
+        self.0.iter()
+    }
+
+    pub(crate) fn put(&mut self, topic: &TopicName, partition: PartitionIndex, value: CommittedOffsetValue) {
+        self.0.entry(topic.clone()).or_default().insert(partition, value);
+    }
+
+    pub(crate) fn remove(&mut self, topic: &TopicName, partition: PartitionIndex) {
+        if let Some(partitions) = self.0.get_mut(topic) {
+            partitions.remove(&partition);
+            if partitions.is_empty() {
+                self.0.remove(topic);
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn tombstones(&self, group: &GroupId, records: &mut Vec<Record>) {
+        for topic in self.0.keys() {
+            self.topic_tombstones(group, topic, records);
+        }
+    }
+
+    /// Forgets one topic.
+    pub(crate) fn topic_tombstones(&self, group: &GroupId, topic: &TopicName, records: &mut Vec<Record>) {
+        let partitions = self.0.get(topic).into_iter().flat_map(BTreeMap::keys);
+        records
+            .extend(partitions.map(|&partition| Record::OffsetCommit(group.clone(), topic.clone(), partition, None)));
+    }
+
+    /// Forgets what is too old of the topics that are not in use; says whether anything is left.
+    pub(crate) fn expire(
+        &self,
+        group: &GroupId,
+        now: WallMillis,
+        retention_ms: i64,
+        in_use: impl Fn(&TopicName) -> bool,
+        records: &mut Vec<Record>,
+    ) -> bool {
+        let mut anything_left = false;
+        for (topic, partitions) in &self.0 {
+            let in_use = in_use(topic);
+            for (&partition, value) in partitions {
+                let expires = match value.expire_timestamp.0 {
+                    ..=-1 => value.commit_timestamp.0.saturating_add(retention_ms),
+                    explicit => explicit,
+                };
+                if in_use || now.0 < expires {
+                    anything_left = true;
+                } else {
+                    records.push(Record::OffsetCommit(group.clone(), topic.clone(), partition, None));
+                }
+            }
+        }
+        anything_left
+    }
+}
+
+impl GroupMachine {
+    /// Stores offsets, all or none.
+    pub(crate) fn commit_offsets(&self, now: Now, waiter: Waiter, commit: OffsetCommit) -> Decision<Self> {
+        let scope = Some(commit.group_id.clone());
+        if let Err(error) = self.check_commit(&commit) {
+            return Decision::reply(waiter, scope, Reply::OffsetCommit(Err(error)));
+        }
+        let mut decision = Decision::reply(waiter, scope, Reply::OffsetCommit(Ok(())));
+        decision.records.extend(commit.offsets.into_iter().map(|offset| {
+            let value = CommittedOffsetValue {
+                offset: offset.offset,
+                leader_epoch: offset.leader_epoch,
+                metadata: offset.metadata,
+                commit_timestamp: now.wall,
+                expire_timestamp: WallMillis(-1),
+                topic_id: offset.topic_id,
+            };
+            Record::OffsetCommit(commit.group_id.clone(), offset.topic, offset.partition, Some(value))
+        }));
+        decision
+    }
+
+    fn check_commit(&self, commit: &OffsetCommit) -> Result<(), OffsetCommitError> {
+        if let Some(damage) = self.damage(&commit.group_id) {
+            return Err(OffsetCommitError::Internal(damage));
+        }
+        let is_from_outside = commit.member_epoch.0 < 0;
+        let Some(group) = self.groups.get(&commit.group_id) else {
+            return match (is_from_outside, commit.knows_member_epochs) {
+                (true, _) => Ok(()),
+                (false, true) => Err(OffsetCommitError::GroupIdNotFound),
+                (false, false) => Err(OffsetCommitError::IllegalGeneration),
+            };
+        };
+        if is_from_outside && group.is_empty() {
+            return Ok(());
+        }
+        match &group.kind {
+            GroupKind::OffsetsOnly | GroupKind::Classic(_) => Err(OffsetCommitError::UnknownMemberId),
+            GroupKind::Streams(streams) => check_member_commit(streams, commit),
+        }
+    }
+
+    /// Reads offsets; a group that does not exist has none.
+    pub(crate) fn fetch_offsets(
+        &self,
+        fetch: &OffsetFetch,
+    ) -> Result<Vec<(TopicName, Vec<FetchedOffset>)>, OffsetFetchError> {
+        if let Some(damage) = self.damage(&fetch.group_id) {
+            return Err(OffsetFetchError::Internal(damage));
+        }
+        let group = self.groups.get(&fetch.group_id);
+        if let Some(streams) = group.and_then(Group::streams) {
+            check_fetch(streams, fetch)?;
+        }
+        let fetched = |partition, value: Option<&CommittedOffsetValue>| FetchedOffset {
+            partition,
+            committed: value.map(|value| CommittedOffset {
+                offset: value.offset,
+                leader_epoch: value.leader_epoch,
+                metadata: value.metadata.clone(),
+            }),
+        };
+        let find = |topic: &TopicName, partition| group.and_then(|group| group.offsets.find(topic, partition));
+        Ok(match &fetch.topics {
+            Some(topics) => (topics.iter())
+                .map(|(topic, partitions)| {
+                    let of_partition = |&partition: &PartitionIndex| fetched(partition, find(topic, partition));
+                    (topic.clone(), partitions.iter().map(of_partition).collect())
+                })
+                .collect(),
+            None => (group.into_iter().flat_map(|group| group.offsets.topics()))
+                .map(|(topic, partitions)| {
+                    let offsets = partitions.iter().map(|(&partition, value)| fetched(partition, Some(value)));
+                    (topic.clone(), offsets.collect())
+                })
+                .collect(),
+        })
+    }
+
+    /// Forgets offsets of topics that the group does not read at present.
+    pub(crate) fn delete_offsets(&self, waiter: Waiter, delete: OffsetDelete) -> Decision<Self> {
+        let group_id = delete.group_id;
+        let refused = |text| {
+            let reply = Reply::OffsetDelete(Err(GroupNotFound(text)));
+            Decision::reply(waiter, Some(group_id.clone()), reply)
+        };
+        if let Some(damage) = self.damage(&group_id) {
+            return refused(damage);
+        }
+        let Some(group) = self.groups.get(&group_id) else {
+            return refused(format!("Group {group_id} not found."));
+        };
+        let mut records = Vec::new();
+        let outcomes = delete.topics.into_iter().map(|(topic, partitions)| {
+            let in_use = !group.is_empty() && group.streams().is_none_or(|streams| streams.reads_topic(&topic));
+            let mut delete = |partition| {
+                if in_use {
+                    return (partition, OffsetDeleteOutcome::SubscribedToTopic);
+                }
+                if group.offsets.find(&topic, partition).is_some() {
+                    records.push(Record::OffsetCommit(group_id.clone(), topic.clone(), partition, None));
+                }
+                (partition, OffsetDeleteOutcome::Deleted)
+            };
+            let outcomes = partitions.into_iter().map(&mut delete).collect();
+            (topic.clone(), outcomes)
+        });
+        let outcomes = outcomes.collect();
+        Decision { records, ..Decision::reply(waiter, Some(group_id), Reply::OffsetDelete(Ok(outcomes))) }
+    }
+}
+
+fn check_member_commit(group: &StreamsGroup, commit: &OffsetCommit) -> Result<(), OffsetCommitError> {
+    let member = group.members.get(&commit.member_id).ok_or(OffsetCommitError::UnknownMemberId)?;
+    if !commit.knows_member_epochs {
+        return Err(OffsetCommitError::UnsupportedVersion);
+    }
+    let progress = &member.progress;
+    if commit.member_epoch == progress.epoch {
+        return Ok(());
+    }
+    if commit.member_epoch > progress.epoch
+        || !commit.offsets.iter().all(|offset| had_task(group, progress, commit, offset))
+    {
+        return Err(OffsetCommitError::StaleMemberEpoch);
+    }
+    Ok(())
+}
+
+/// Whether the member has held the task of this partition since the epoch that it commits with.
+fn had_task(group: &StreamsGroup, progress: &Progress, commit: &OffsetCommit, offset: &OffsetToCommit) -> bool {
+    let Some(topology) = &group.topology else { return false };
+    let reads = |subtopology: &&Subtopology| subtopology.input_topics().any(|topic| *topic == offset.topic);
+    let Some(subtopology) = topology.subtopologies.iter().find(reads) else { return false };
+    let task = group.ids.find(&subtopology.id).and_then(|index| Task::new(index, offset.partition));
+    let held = [&progress.assigned, &progress.pending_revocation];
+    let since = task.and_then(|task| held.into_iter().find_map(|tasks| tasks.active.epoch_of(task)));
+    since.is_some_and(|epoch| commit.member_epoch.0 >= epoch.0)
+}
+
+/// Unlike a commit, a fetch is only served at the member's very epoch.
+fn check_fetch(group: &StreamsGroup, fetch: &OffsetFetch) -> Result<(), OffsetFetchError> {
+    let Some(member_id) = &fetch.member_id else {
+        return if fetch.member_epoch.0 < 0 { Ok(()) } else { Err(OffsetFetchError::UnknownMemberId) };
+    };
+    let member = group.members.get(member_id).ok_or(OffsetFetchError::UnknownMemberId)?;
+    if member.progress.epoch == fetch.member_epoch { Ok(()) } else { Err(OffsetFetchError::StaleMemberEpoch) }
+}

@@ -1,0 +1,141 @@
+//! What the machine knows beyond its records: topics, sessions, timers, caches. A restart loses it.
+
+use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+
+use riparian_types::{GroupId, MemberEpoch, MemberId, MonoMillis, TopicsView};
+
+use crate::{
+    config::GroupOverrides,
+    creation::Creations,
+    expiry::Sweep,
+    streams::{TaskOffset, configured::ConfiguredTopology, metadata_hash::TopicHashes},
+    timers::{Timer, Timers},
+};
+
+/// The soft state of a [`crate::GroupMachine`].
+#[derive(Debug, Default)]
+pub struct GroupSoft {
+    /// `None` until they are shown for the first time.
+    pub(crate) topics: Option<TopicsView>,
+    pub(crate) hashes: TopicHashes,
+    pub(crate) overrides: BTreeMap<GroupId, GroupOverrides>,
+    pub(crate) groups: BTreeMap<GroupId, SoftGroup>,
+    pub(crate) timers: Timers,
+    pub(crate) creations: Creations,
+    pub(crate) sweep: Sweep,
+}
+
+/// The soft state of one streams group.
+#[derive(Debug, Default)]
+pub(crate) struct SoftGroup {
+    /// `None` until the next heartbeat after a start or a change of topics.
+    pub(crate) configured: Option<Arc<ConfiguredTopology>>,
+    /// A topic that the group requires changed since `configured` was computed.
+    pub(crate) topics_changed: bool,
+    /// The settings that a target depends on; `None` after they changed.
+    pub(crate) assignment_configs: Option<Vec<(String, String)>>,
+    /// The first member that asked the whole application to stop.
+    pub(crate) shutdown_requested_by: Option<MemberId>,
+    /// The version of the endpoint map.
+    pub(crate) endpoint_epoch: i32,
+    /// Until when the first target is held back.
+    pub(crate) initial_delay: Option<MonoMillis>,
+    pub(crate) members: BTreeMap<MemberId, SoftMember>,
+}
+
+/// The soft state of one member.
+#[derive(Debug, Default)]
+pub(crate) struct SoftMember {
+    pub(crate) task_offsets: Vec<TaskOffset>,
+    pub(crate) task_end_offsets: Vec<TaskOffset>,
+    /// When it is fenced unless it is heard of.
+    pub(crate) session_deadline: MonoMillis,
+    /// Where its session timer stands, at or before the deadline.
+    session_slot: Option<MonoMillis>,
+    /// When it is fenced unless it gives back its tasks, and the epoch it had when that began.
+    rebalance: Option<(MonoMillis, MemberEpoch)>,
+}
+
+impl SoftMember {
+    /// Keeps the session alive for the given time. Touches the timers only if the slot stands too late.
+    pub(crate) fn extend_session(
+        &mut self,
+        timers: &mut Timers,
+        now: MonoMillis,
+        timeout_ms: i32,
+        timer: impl Fn() -> Timer,
+    ) {
+        self.session_deadline = now.plus_ms(timeout_ms.into());
+        match self.session_slot {
+            Some(slot) if slot <= self.session_deadline => {}
+            slot => {
+                if let Some(slot) = slot {
+                    timers.disarm(slot, timer());
+                }
+                timers.arm(self.session_deadline, timer());
+                self.session_slot = Some(self.session_deadline);
+            }
+        }
+    }
+
+    /// Whether the session is over; if not, its timer, which has just come up, is put where it may be.
+    pub(crate) fn is_session_over(&mut self, timers: &mut Timers, now: MonoMillis, timer: Timer) -> bool {
+        self.session_slot = None;
+        if self.session_deadline <= now {
+            return true;
+        }
+        timers.arm(self.session_deadline, timer);
+        self.session_slot = Some(self.session_deadline);
+        false
+    }
+
+    /// Gives the member this long to get from this epoch to another.
+    pub(crate) fn arm_rebalance(
+        &mut self,
+        timers: &mut Timers,
+        now: MonoMillis,
+        timeout_ms: i32,
+        epoch: MemberEpoch,
+        timer: Timer,
+    ) {
+        self.disarm_rebalance(timers, || timer.clone());
+        let deadline = now.plus_ms(timeout_ms.into());
+        timers.arm(deadline, timer);
+        self.rebalance = Some((deadline, epoch));
+    }
+
+    pub(crate) fn disarm_rebalance(&mut self, timers: &mut Timers, timer: impl Fn() -> Timer) {
+        if let Some((deadline, _)) = self.rebalance.take() {
+            timers.disarm(deadline, timer());
+        }
+    }
+
+    /// The epoch that the member had when its rebalance timer, which has just come up, was armed.
+    pub(crate) fn take_rebalance_epoch(&mut self) -> Option<MemberEpoch> {
+        self.rebalance.take().map(|(_, epoch)| epoch)
+    }
+}
+
+impl SoftGroup {
+    /// Forgets a member and its timers.
+    pub(crate) fn remove_member(&mut self, timers: &mut Timers, group_id: &GroupId, member_id: &MemberId) {
+        let Some(mut member) = self.members.remove(member_id) else { return };
+        if let Some(slot) = member.session_slot {
+            timers.disarm(slot, Timer::Session(group_id.clone(), member_id.clone()));
+        }
+        member.disarm_rebalance(timers, || Timer::Rebalance(group_id.clone(), member_id.clone()));
+    }
+}
+
+impl GroupSoft {
+    /// Forgets a group and its timers.
+    pub(crate) fn remove_group(&mut self, group_id: &GroupId) {
+        let Some(mut group) = self.groups.remove(group_id) else { return };
+        if let Some(deadline) = group.initial_delay {
+            self.timers.disarm(deadline, Timer::InitialDelay(group_id.clone()));
+        }
+        while let Some(member_id) = group.members.keys().next().cloned() {
+            group.remove_member(&mut self.timers, group_id, &member_id);
+        }
+    }
+}

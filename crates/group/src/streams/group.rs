@@ -1,0 +1,435 @@
+//! A streams group's hard state and how records change it.
+//!
+//! **Invariant:** everything here follows from the records applied, in whatever order compaction leaves them: the
+//! derived parts (who holds a task, who has not arrived, static members) are functions of the rest, and compared with a
+//! full recomputation in debug builds.
+
+use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
+
+use riparian_types::{
+    AssignmentEpoch, GroupEpoch, GroupId, InstanceId, MemberEpoch, MemberId, ProcessId, TopologyEpoch, WallMillis,
+    machine::Inconsistent,
+};
+
+use crate::{
+    group::inconsistent,
+    record::{
+        MemberState, Record, StreamsCurrentAssignmentValue, StreamsGroupMetadataValue, StreamsMemberMetadataValue,
+        StreamsTargetMetadataValue,
+    },
+    reply::GroupState,
+    streams::{TaskLists, Topology},
+    tasks::{Holdings, Role, SubtopologyIds, Task, Tasks},
+};
+
+/// One streams group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StreamsGroup {
+    pub(crate) epoch: GroupEpoch,
+    pub(crate) assignment_epoch: AssignmentEpoch,
+    pub(crate) assignment_timestamp: WallMillis,
+    pub(crate) metadata_hash: i64,
+    pub(crate) validated_topology_epoch: TopologyEpoch,
+    pub(crate) last_assignment_configs: Vec<(String, String)>,
+    stored_description_topology_epoch: TopologyEpoch,
+    failed_description_topology_epoch: TopologyEpoch,
+    pub(crate) topology: Option<Arc<Topology>>,
+    /// What the numbers of tasks refer to: the topology's subtopologies (and what else records name, which only happens
+    /// in the middle of a replay).
+    pub(crate) ids: SubtopologyIds,
+    pub(crate) members: BTreeMap<MemberId, Member>,
+    pub(crate) static_members: BTreeMap<InstanceId, MemberId>,
+    /// The target assignment of each member that has one.
+    pub(crate) targets: BTreeMap<MemberId, Tasks>,
+    /// Derived: who holds a task, assigned or not yet given back, members ascending.
+    holders: BTreeMap<(Task, Role), Vec<MemberId>>,
+    /// Derived: how many members have not arrived at the assignment epoch.
+    unreconciled_count: usize,
+}
+
+/// One member of a streams group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) metadata: Arc<StreamsMemberMetadataValue>,
+    pub(crate) progress: Progress,
+}
+
+/// Where a member is on its way from its tasks to its target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) epoch: MemberEpoch,
+    pub(crate) previous_epoch: MemberEpoch,
+    pub(crate) state: MemberState,
+    pub(crate) assigned: Holdings,
+    pub(crate) pending_revocation: Holdings,
+}
+
+impl Progress {
+    /// Whether the member has arrived at this assignment epoch.
+    pub(crate) fn is_reconciled_to(&self, epoch: AssignmentEpoch) -> bool {
+        self.state == MemberState::Stable && self.epoch.0 == epoch.0
+    }
+
+    /// What a tombstone of the current assignment leaves.
+    fn left() -> Self {
+        Self { epoch: MemberEpoch::LEAVE, previous_epoch: MemberEpoch::LEAVE, ..Self::default() }
+    }
+
+    fn tasks(&self) -> impl Iterator<Item = (Role, Task)> + '_ {
+        self.assigned.iter().chain(self.pending_revocation.iter())
+    }
+
+    /// As a record.
+    pub(crate) fn to_value(&self, ids: &SubtopologyIds) -> StreamsCurrentAssignmentValue {
+        let (assigned, pending) = (&self.assigned, &self.pending_revocation);
+        StreamsCurrentAssignmentValue {
+            member_epoch: self.epoch,
+            previous_member_epoch: self.previous_epoch,
+            state: self.state,
+            active: ids.to_active_task_ids(&assigned.active),
+            standby: ids.to_task_ids(assigned.standby.iter()),
+            warmup: ids.to_task_ids(assigned.warmup.iter()),
+            active_pending_revocation: ids.to_active_task_ids(&pending.active),
+            standby_pending_revocation: ids.to_task_ids(pending.standby.iter()),
+            warmup_pending_revocation: ids.to_task_ids(pending.warmup.iter()),
+        }
+    }
+
+    fn from_value(value: &StreamsCurrentAssignmentValue, ids: &SubtopologyIds) -> Option<Self> {
+        let epoch = value.member_epoch;
+        Some(Self {
+            epoch,
+            previous_epoch: value.previous_member_epoch,
+            state: value.state,
+            assigned: Holdings {
+                active: ids.to_active(&value.active, epoch)?,
+                standby: ids.to_set(&value.standby)?,
+                warmup: ids.to_set(&value.warmup)?,
+            },
+            pending_revocation: Holdings {
+                active: ids.to_active(&value.active_pending_revocation, epoch)?,
+                standby: ids.to_set(&value.standby_pending_revocation)?,
+                warmup: ids.to_set(&value.warmup_pending_revocation)?,
+            },
+        })
+    }
+}
+
+impl StreamsGroup {
+    /// The epoch that a group and its empty target start with, so that the first join makes group epoch 2.
+    const FIRST_EPOCH: i32 = 1;
+    /// What a tombstone of the target leaves.
+    const NO_ASSIGNMENT_EPOCH: AssignmentEpoch = AssignmentEpoch(-1);
+
+    /// A group without anything.
+    pub(crate) fn new() -> Self {
+        Self {
+            epoch: GroupEpoch(Self::FIRST_EPOCH),
+            assignment_epoch: AssignmentEpoch(Self::FIRST_EPOCH),
+            assignment_timestamp: WallMillis(0),
+            metadata_hash: 0,
+            validated_topology_epoch: TopologyEpoch::NONE,
+            last_assignment_configs: Vec::new(),
+            stored_description_topology_epoch: TopologyEpoch::NONE,
+            failed_description_topology_epoch: TopologyEpoch::NONE,
+            topology: None,
+            ids: SubtopologyIds::default(),
+            members: BTreeMap::new(),
+            static_members: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            unreconciled_count: 0,
+        }
+    }
+
+    /// The group's state; costs the same for every group.
+    pub(crate) fn state(&self) -> GroupState {
+        debug_assert_eq!(self.unreconciled_count, self.count_unreconciled(), "kept count of members on their way");
+        let validated = |topology: &Topology| topology.epoch == self.validated_topology_epoch;
+        if self.members.is_empty() {
+            GroupState::Empty
+        } else if !self.topology.as_deref().is_some_and(validated) {
+            GroupState::NotReady
+        } else if self.epoch.0 > self.assignment_epoch.0 {
+            GroupState::Assigning
+        } else if self.unreconciled_count > 0 {
+            GroupState::Reconciling
+        } else {
+            GroupState::Stable
+        }
+    }
+
+    /// Whether the task is held in this role by a member for which `matches` holds (id, process).
+    pub(crate) fn is_held(&self, task: Task, role: Role, matches: impl Fn(&MemberId, &ProcessId) -> bool) -> bool {
+        self.holders
+            .get(&(task, role))
+            .into_iter()
+            .flatten()
+            .any(|holder| self.members.get(holder).is_some_and(|member| matches(holder, &member.metadata.process_id)))
+    }
+
+    /// The group record that follows from a change of its epoch.
+    pub(crate) fn metadata_at(&self, epoch: GroupEpoch) -> StreamsGroupMetadataValue {
+        StreamsGroupMetadataValue {
+            epoch,
+            metadata_hash: self.metadata_hash,
+            validated_topology_epoch: self.validated_topology_epoch,
+            last_assignment_configs: Some(self.last_assignment_configs.clone()),
+            stored_description_topology_epoch: self.stored_description_topology_epoch,
+            failed_description_topology_epoch: self.failed_description_topology_epoch,
+        }
+    }
+
+    /// Removes a member: its tombstones, the next group epoch, and the end of the target if nobody is left.
+    pub(crate) fn fence(&self, group: &GroupId, member: &MemberId, records: &mut Vec<Record>) {
+        self.member_tombstones(group, member, records);
+        let epoch = GroupEpoch(self.epoch.0.saturating_add(1));
+        records.push(Record::StreamsGroupMetadata(group.clone(), Some(self.metadata_at(epoch))));
+        if self.members.len() == 1 {
+            let value = StreamsTargetMetadataValue {
+                assignment_epoch: AssignmentEpoch(epoch.0),
+                assignment_timestamp: WallMillis(0),
+            };
+            records.push(Record::StreamsTargetMetadata(group.clone(), Some(value)));
+        }
+    }
+
+    /// Forgets what is stored under a member's id.
+    pub(crate) fn member_tombstones(&self, group: &GroupId, member: &MemberId, records: &mut Vec<Record>) {
+        records.extend([
+            Record::StreamsCurrentAssignment(group.clone(), member.clone(), None),
+            Record::StreamsTargetMember(group.clone(), member.clone(), None),
+            Record::StreamsMemberMetadata(group.clone(), member.clone(), None),
+        ]);
+    }
+
+    /// Forgets the group.
+    pub(crate) fn tombstones(&self, group: &GroupId, records: &mut Vec<Record>) {
+        let members = || self.members.keys().cloned();
+        records.extend(members().map(|member| Record::StreamsCurrentAssignment(group.clone(), member, None)));
+        let targets = self.targets.keys().cloned();
+        records.extend(targets.map(|member| Record::StreamsTargetMember(group.clone(), member, None)));
+        records.push(Record::StreamsTargetMetadata(group.clone(), None));
+        records.extend(members().map(|member| Record::StreamsMemberMetadata(group.clone(), member, None)));
+        records.push(Record::StreamsGroupMetadata(group.clone(), None));
+        records.push(Record::StreamsTopology(group.clone(), None));
+    }
+
+    // How records change the group.
+
+    pub(crate) fn apply_metadata(&mut self, value: &StreamsGroupMetadataValue) {
+        self.epoch = value.epoch;
+        self.metadata_hash = value.metadata_hash;
+        self.validated_topology_epoch = value.validated_topology_epoch;
+        self.last_assignment_configs = value.last_assignment_configs.clone().unwrap_or_default();
+        self.stored_description_topology_epoch = value.stored_description_topology_epoch;
+        self.failed_description_topology_epoch = value.failed_description_topology_epoch;
+    }
+
+    /// Whether the group's own tombstone may be applied.
+    pub(crate) fn check_deletable(&self) -> Result<(), Inconsistent> {
+        if !self.members.is_empty() {
+            return Err(inconsistent(format!("the group is deleted, but has {} members", self.members.len())));
+        }
+        if self.assignment_epoch != Self::NO_ASSIGNMENT_EPOCH {
+            return Err(inconsistent(String::from("the group is deleted before its target assignment")));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn apply_member_metadata(
+        &mut self,
+        member: &MemberId,
+        value: Option<&StreamsMemberMetadataValue>,
+    ) -> Result<(), Inconsistent> {
+        match value {
+            Some(value) => {
+                let metadata = Arc::new(value.clone());
+                let before = self.change_member(member, |member| core::mem::replace(&mut member.metadata, metadata));
+                self.forget_instance(member, before.instance_id.as_ref());
+                if let Some(instance) = &value.instance_id {
+                    self.static_members.insert(instance.clone(), member.clone());
+                }
+            }
+            None => {
+                let Some(existing) = self.members.get(member) else { return Ok(()) };
+                if existing.progress.epoch != MemberEpoch::LEAVE {
+                    return Err(inconsistent(format!("member {member} is deleted before its current assignment")));
+                }
+                if self.targets.contains_key(member) {
+                    return Err(inconsistent(format!("member {member} is deleted before its target assignment")));
+                }
+                let instance = existing.metadata.instance_id.clone();
+                self.members.remove(member);
+                self.unreconciled_count -= 1;
+                self.forget_instance(member, instance.as_ref());
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn apply_target_metadata(
+        &mut self,
+        value: Option<&StreamsTargetMetadataValue>,
+    ) -> Result<(), Inconsistent> {
+        match value {
+            Some(value) => {
+                self.assignment_epoch = value.assignment_epoch;
+                self.assignment_timestamp = value.assignment_timestamp;
+            }
+            None if !self.targets.is_empty() => {
+                let count = self.targets.len();
+                return Err(inconsistent(format!("the target assignment is deleted, but {count} members have one")));
+            }
+            None => {
+                self.assignment_epoch = Self::NO_ASSIGNMENT_EPOCH;
+                self.assignment_timestamp = WallMillis(0);
+            }
+        }
+        self.unreconciled_count = self.count_unreconciled();
+        Ok(())
+    }
+
+    pub(crate) fn apply_target(&mut self, member: &MemberId, value: Option<&TaskLists>) -> Result<(), Inconsistent> {
+        let Some(value) = value else {
+            self.targets.remove(member);
+            self.forget_unused_ids();
+            return Ok(());
+        };
+        self.learn_ids(
+            [&value.active, &value.standby, &value.warmup].into_iter().flatten().map(|list| &list.subtopology),
+        );
+        let to_set = |lists| self.ids.to_set(lists).ok_or_else(|| impossible_task(member));
+        let target =
+            Tasks { active: to_set(&value.active)?, standby: to_set(&value.standby)?, warmup: to_set(&value.warmup)? };
+        self.targets.insert(member.clone(), target);
+        Ok(())
+    }
+
+    pub(crate) fn apply_current_assignment(
+        &mut self,
+        member: &MemberId,
+        value: Option<&StreamsCurrentAssignmentValue>,
+    ) -> Result<(), Inconsistent> {
+        let progress = match value {
+            Some(value) => {
+                let plain = [&value.standby, &value.warmup, &value.standby_pending_revocation]
+                    .into_iter()
+                    .chain([&value.warmup_pending_revocation])
+                    .flatten()
+                    .map(|list| &list.subtopology);
+                let active = [&value.active, &value.active_pending_revocation];
+                self.learn_ids(plain.chain(active.into_iter().flatten().map(|list| &list.subtopology)));
+                Progress::from_value(value, &self.ids).ok_or_else(|| impossible_task(member))?
+            }
+            None if !self.members.contains_key(member) => return Ok(()),
+            None => Progress::left(),
+        };
+        let tasks: Vec<(Role, Task)> = progress.tasks().collect();
+        let before = self.change_member(member, |member| core::mem::replace(&mut member.progress, progress));
+        for (role, task) in before.tasks() {
+            if let Some(holders) = self.holders.get_mut(&(task, role)) {
+                holders.retain(|holder| holder != member);
+                if holders.is_empty() {
+                    self.holders.remove(&(task, role));
+                }
+            }
+        }
+        for (role, task) in tasks {
+            let holders = self.holders.entry((task, role)).or_default();
+            if let Err(index) = holders.binary_search(member) {
+                holders.insert(index, member.clone());
+            }
+        }
+        if value.is_none() {
+            self.forget_unused_ids();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn apply_topology(&mut self, value: Option<&Topology>) {
+        self.topology = value.map(|topology| Arc::new(topology.clone()));
+        self.forget_unused_ids();
+        if let Some(topology) = value {
+            self.learn_ids(topology.subtopologies.iter().map(|subtopology| &subtopology.id));
+        }
+    }
+
+    /// Changes a member, made if need be, and keeps the count of those on their way.
+    fn change_member<R>(&mut self, id: &MemberId, change: impl FnOnce(&mut Member) -> R) -> R {
+        let epoch = self.assignment_epoch;
+        let is_on_its_way = |member: &Member| usize::from(!member.progress.is_reconciled_to(epoch));
+        let (member, before) = match self.members.get_mut(id) {
+            Some(member) => {
+                let before = is_on_its_way(member);
+                (member, before)
+            }
+            None => (self.members.entry(id.clone()).or_default(), 0),
+        };
+        let result = change(member);
+        self.unreconciled_count = self.unreconciled_count - before + is_on_its_way(member);
+        result
+    }
+
+    fn count_unreconciled(&self) -> usize {
+        self.members.values().filter(|member| !member.progress.is_reconciled_to(self.assignment_epoch)).count()
+    }
+
+    fn forget_instance(&mut self, member: &MemberId, instance: Option<&InstanceId>) {
+        if let Some(instance) = instance
+            && self.static_members.get(instance) == Some(member)
+        {
+            self.static_members.remove(instance);
+        }
+    }
+
+    /// Makes sure that the numbers of tasks can refer to these subtopologies.
+    fn learn_ids<'a>(&mut self, ids: impl Iterator<Item = &'a riparian_types::SubtopologyId>) {
+        let unknown: Vec<_> = ids.filter(|id| self.ids.find(id).is_none()).cloned().collect();
+        if !unknown.is_empty() {
+            let all = self.ids.as_slice().iter().cloned().chain(unknown).collect();
+            self.renumber(SubtopologyIds::new(all));
+        }
+    }
+
+    /// Drops ids that neither the topology nor a task refers to; there are none except after a topology went away.
+    fn forget_unused_ids(&mut self) {
+        let topology = self.topology.as_deref();
+        if topology.is_some_and(|topology| topology.subtopologies.len() == self.ids.as_slice().len()) {
+            return;
+        }
+        let tasks = (self.holders.keys().map(|&(task, _)| task)).chain(self.targets.values().flat_map(Tasks::iter));
+        let in_use = tasks.map(|task| self.ids.as_slice()[task.subtopology()].clone());
+        let of_topology = topology.into_iter().flat_map(|topology| &topology.subtopologies);
+        let kept = SubtopologyIds::new(in_use.chain(of_topology.map(|subtopology| subtopology.id.clone())).collect());
+        if kept != self.ids {
+            self.renumber(kept);
+        }
+    }
+
+    fn renumber(&mut self, ids: SubtopologyIds) {
+        let old = core::mem::replace(&mut self.ids, ids);
+        // An id that goes away is not used by any task, so its entry is never read.
+        let map: Vec<usize> = old.as_slice().iter().map(|id| self.ids.find(id).unwrap_or(0)).collect();
+        for target in self.targets.values_mut() {
+            target.renumber(&map);
+        }
+        for member in self.members.values_mut() {
+            member.progress.assigned.renumber(&map);
+            member.progress.pending_revocation.renumber(&map);
+        }
+        let holders = core::mem::take(&mut self.holders);
+        self.holders =
+            holders.into_iter().map(|((task, role), members)| ((task.renumbered(&map), role), members)).collect();
+    }
+
+    /// Whether the topic is one that tasks read.
+    pub(crate) fn reads_topic(&self, topic: &str) -> bool {
+        let subtopologies = self.topology.iter().flat_map(|topology| &topology.subtopologies);
+        subtopologies.flat_map(|subtopology| subtopology.input_topics()).any(|name| name.as_str() == topic)
+    }
+}
+
+fn impossible_task(member: &MemberId) -> Inconsistent {
+    inconsistent(format!("member {member} has a task with an impossible partition or too many subtopologies"))
+}

@@ -1,0 +1,432 @@
+//! One heartbeat of a streams group, from the request to its answer and records (KIP-1071).
+//!
+//! The steps and their order are Kafka's, and with them which error wins and how records follow each other inside a
+//! batch. Hard state is only read; soft state is written once nothing can fail any more.
+//!
+//! **Invariant:** a heartbeat in which nothing changes writes no record and does work that does not depend on how many
+//! members and tasks the group has.
+
+use alloc::{borrow::Cow, boxed::Box, format, string::String, sync::Arc, vec::Vec};
+
+use riparian_types::{
+    AssignmentEpoch, GroupEpoch, MemberEpoch, Now, TopologyEpoch,
+    machine::{Answer, Decision, Waiter},
+};
+
+use crate::{
+    command::StreamsHeartbeat,
+    config::Settings,
+    group::GroupKind,
+    machine::GroupMachine,
+    record::{MemberState, Record, StreamsGroupMetadataValue},
+    reply::{Effect, GroupState, Reply, Status, StatusCode, StreamsHeartbeatError, StreamsHeartbeatReply},
+    soft::{GroupSoft, SoftGroup},
+    streams::{
+        Topology,
+        configured::ConfiguredTopology,
+        group::{Progress, StreamsGroup},
+        leave,
+        membership::{self, Admission, Owned},
+        metadata_hash::TopicHashes,
+        reconcile::{Walker, reconcile},
+        response::{Delay, Statuses, endpoint_map},
+        target::{self, PendingMember, TargetInput},
+        validate,
+    },
+    tasks::{SubtopologyIds, Tasks},
+    timers::Timer,
+};
+
+static NO_TASKS: Tasks = Tasks::EMPTY;
+
+/// What a heartbeat leads to.
+pub(super) struct Outcome {
+    pub(super) records: Vec<Record>,
+    pub(super) effect: Option<Effect>,
+    pub(super) reply: StreamsHeartbeatReply,
+}
+
+impl GroupMachine {
+    /// Answers a heartbeat.
+    pub(crate) fn streams_heartbeat(
+        &self,
+        soft: &mut GroupSoft,
+        now: Now,
+        waiter: Waiter,
+        heartbeat: Box<StreamsHeartbeat>,
+    ) -> Decision<Self> {
+        if let Err(error) = validate::check_request(&heartbeat) {
+            return Decision::reply(waiter, None, Reply::StreamsHeartbeat(Err(error)));
+        }
+        let scope = Some(heartbeat.group_id.clone());
+        let outcome = if let Some(damage) = self.damage(&heartbeat.group_id) {
+            Err(StreamsHeartbeatError::Internal(damage))
+        } else if matches!(heartbeat.member_epoch, MemberEpoch::LEAVE | MemberEpoch::LEAVE_STATIC) {
+            leave::leave(self, soft, &heartbeat)
+        } else {
+            beat(self, soft, now, *heartbeat)
+        };
+        match outcome {
+            Ok(Outcome { records, effect, reply }) => {
+                let reply = Reply::StreamsHeartbeat(Ok(reply));
+                let effects = effect.into_iter().collect();
+                Decision { records, replies: alloc::vec![Answer { waiter, scope, reply }], effects }
+            }
+            Err(error) => Decision::reply(waiter, scope, Reply::StreamsHeartbeat(Err(error))),
+        }
+    }
+}
+
+/// A member joins or reports.
+fn beat(
+    machine: &GroupMachine,
+    soft: &mut GroupSoft,
+    now: Now,
+    mut heartbeat: StreamsHeartbeat,
+) -> Result<Outcome, StreamsHeartbeatError> {
+    let is_join = heartbeat.member_epoch == MemberEpoch::JOIN;
+    let (group_id, member_id) = (heartbeat.group_id.clone(), heartbeat.member_id.clone());
+    let mut records = Vec::new();
+
+    // Which group and which member.
+    let existing = find_group(machine, &heartbeat, &mut records)?;
+    let group = existing.map_or_else(|| Cow::Owned(StreamsGroup::new()), Cow::Borrowed);
+    let group = group.as_ref();
+    let Some(topics) = &soft.topics else { return Err(StreamsHeartbeatError::LoadInProgress) };
+    let settings = Settings::new(&machine.config, soft.overrides.get(&group_id));
+    if is_join {
+        check_size(machine, group, &heartbeat)?;
+    }
+    let owned = Owned::reported(&heartbeat, &group.ids);
+    let Admission { metadata: stored, replaced, is_new, by_previous_epoch } =
+        membership::admit(group, &heartbeat, owned.as_ref())?;
+    let start = start_of(group, &heartbeat, replaced.as_ref());
+    if let Some(replaced) = &replaced {
+        membership::replacement_records(group, &heartbeat, replaced, &stored, &start, &mut records);
+    }
+    let told = membership::told(&stored, &heartbeat).or_else(|| is_new.then(|| (*stored).clone()));
+    let metadata = told.as_ref().unwrap_or(&stored);
+    let mut is_changed = false;
+    if let Some(told) = &told {
+        records.push(Record::StreamsMemberMetadata(group_id.clone(), member_id.clone(), Some(told.clone())));
+        is_changed = is_new || membership::concerns_target(&stored, told);
+    }
+
+    // What it has to run, and whether that can run.
+    let topology = agree_on_topology(group, heartbeat.topology.take())?;
+    let ids = match &group.topology {
+        Some(_) => group.ids.clone(),
+        None => ids_of(group, &topology)?,
+    };
+    if group.topology.is_none() {
+        records.push(Record::StreamsTopology(group_id.clone(), Some((*topology).clone())));
+    }
+    let soft_group = soft.groups.get(&group_id);
+    let cached = soft_group.filter(|soft_group| group.topology.is_some() && !soft_group.topics_changed);
+    let configured = match cached.and_then(|soft_group| soft_group.configured.clone()) {
+        Some(configured) => configured,
+        None => {
+            let hash = soft.hashes.group_hash(&topology, topics);
+            Arc::new(ConfiguredTopology::new(&topology, &ids, topics, hash)?)
+        }
+    };
+    debug_assert_eq!(
+        ConfiguredTopology::new(&topology, &ids, topics, TopicHashes::default().group_hash(&topology, topics)).as_ref(),
+        Ok(configured.as_ref()),
+        "kept topology of {group_id}"
+    );
+    if configured.is_ready() {
+        for lists in [&heartbeat.active_tasks, &heartbeat.standby_tasks, &heartbeat.warmup_tasks] {
+            configured.check_owned(&ids, lists.as_deref().unwrap_or_default())?;
+        }
+    }
+    validate::check_offsets(heartbeat.task_offsets.as_deref())?;
+    validate::check_offsets(heartbeat.task_end_offsets.as_deref())?;
+
+    // Whether the group becomes another one by that.
+    let validated = if configured.is_ready() { topology.epoch } else { TopologyEpoch::NONE };
+    let configs = match soft_group.and_then(|soft_group| soft_group.assignment_configs.as_ref()) {
+        Some(configs) => Cow::Borrowed(configs.as_slice()),
+        None => Cow::Owned(settings.assignment_configs()),
+    };
+    let is_changed = is_changed
+        || configured.metadata_hash != group.metadata_hash
+        || validated != group.validated_topology_epoch
+        || *configs != *group.last_assignment_configs;
+    let epoch = GroupEpoch(group.epoch.0.saturating_add(i32::from(is_changed)));
+    if is_changed {
+        let value = StreamsGroupMetadataValue {
+            metadata_hash: configured.metadata_hash,
+            validated_topology_epoch: validated,
+            last_assignment_configs: Some(configs.to_vec()),
+            ..group.metadata_at(epoch)
+        };
+        records.push(Record::StreamsGroupMetadata(group_id.clone(), Some(value)));
+    }
+    // A refinement that moves on in a stable group would advance the group and the assignment epoch here (KIP-1071
+    // warm-ups); without warm-ups the refined target is the target.
+
+    // Where everybody shall go.
+    let running_delay = soft_group.and_then(|soft_group| soft_group.initial_delay);
+    let new_delay = (group.state() == GroupState::Empty && running_delay.is_none())
+        .then(|| settings.initial_rebalance_delay_ms())
+        .filter(|&delay_ms| delay_ms > 0)
+        .map(|delay_ms| now.mono.plus_ms(delay_ms.into()));
+    let stored_target = group.targets.get(replaced.as_ref().unwrap_or(&member_id)).unwrap_or(&NO_TASKS);
+    let input = TargetInput {
+        group,
+        pending: Some(PendingMember {
+            id: &member_id,
+            replaced: replaced.as_ref(),
+            metadata,
+            progress: &start,
+            task_offsets: heartbeat.task_offsets.as_deref(),
+            task_end_offsets: heartbeat.task_end_offsets.as_deref(),
+        }),
+        soft_members: soft_group.map(|soft_group| &soft_group.members),
+        ids: &ids,
+        configured: &configured,
+        assignor_name: settings.assignor_name(),
+        configs: &configs,
+    };
+    let (target, assignment_epoch, delay) = if running_delay.or(new_delay).is_some() {
+        (Cow::Borrowed(&NO_TASKS), group.assignment_epoch, Some(Delay::InitialRebalanceDelay))
+    } else if group.assignment_epoch.0 >= epoch.0 {
+        (Cow::Borrowed(stored_target), group.assignment_epoch, None)
+    } else if !may_assign(group, &settings, now) {
+        (Cow::Borrowed(stored_target), group.assignment_epoch, Some(Delay::AssignmentInterval))
+    } else {
+        let mut targets = target::compute(&input)?;
+        target::records(&input, &group_id, &targets, epoch, now.wall, &mut records);
+        (Cow::Owned(targets.remove(&member_id).unwrap_or_default()), AssignmentEpoch(epoch.0), None)
+    };
+
+    // One step of this member on its way there.
+    let walker = Walker {
+        group,
+        member_id: &member_id,
+        process_id: &metadata.process_id,
+        replaced: replaced.as_ref(),
+        progress: &start,
+        owned: owned.as_ref(),
+    };
+    let next = reconcile(&walker, assignment_epoch, &target)?;
+    let progress = next.as_ref().unwrap_or(&start);
+    if let Some(next) = &next {
+        let value = next.to_value(&ids);
+        records.push(Record::StreamsCurrentAssignment(group_id.clone(), member_id.clone(), Some(value)));
+    }
+
+    // The answer.
+    let tasks_changed = progress.assigned != start.assigned;
+    let endpoint_changed = metadata.user_endpoint != stored.user_endpoint;
+    let knows_warmups = heartbeat.support.heartbeat_v1;
+    // A member that owns something else than it was given may have missed the answer that said so. It is told again;
+    // one that is still on its way takes equal lists for what they are.
+    let may_have_missed = by_previous_epoch
+        || owned
+            .as_ref()
+            .is_some_and(|owned| owned.has_unknown || !progress.assigned.same_tasks(&owned.tasks, knows_warmups));
+    let tasks = (is_join || tasks_changed || may_have_missed).then(|| progress.assigned.to_lists(&ids));
+    let mut endpoint_epoch = soft_group.map_or(0, |soft_group| soft_group.endpoint_epoch);
+    if existing.is_some() && (endpoint_changed || tasks_changed && metadata.user_endpoint.is_some()) {
+        endpoint_epoch = endpoint_epoch.wrapping_add(1);
+    }
+    let partitions_by_user_endpoint = (endpoint_epoch != heartbeat.endpoint_information_epoch)
+        .then(|| endpoint_map(group, &configured, replaced.as_ref(), (&member_id, metadata, &progress.assigned)));
+    let shutdown_requested_by = (soft_group.and_then(|soft_group| soft_group.shutdown_requested_by.as_ref()))
+        .or_else(|| heartbeat.shutdown_application.then_some(&member_id));
+    let statuses = Statuses {
+        settings: &settings,
+        metadata,
+        topology_epoch: group.topology.as_ref().map(|topology| topology.epoch),
+        delay,
+        problem: configured.problem.clone().map(|status| with_failures(status, soft, now, &configured)),
+        shutdown_requested_by,
+        knows_missing_tags: heartbeat.support.heartbeat_v1,
+    };
+    let reply = StreamsHeartbeatReply {
+        member_id: member_id.clone(),
+        member_epoch: progress.epoch,
+        heartbeat_interval_ms: settings.heartbeat_interval_ms(),
+        acceptable_recovery_lag: settings.acceptable_recovery_lag(),
+        task_offset_interval_ms: settings.task_offset_interval_ms(),
+        statuses: statuses.list(),
+        tasks,
+        endpoint_information_epoch: endpoint_epoch,
+        partitions_by_user_endpoint,
+    };
+
+    // What is kept in memory of it.
+    let session_timeout_ms = settings.session_timeout_ms();
+    let rebalance_timeout_ms = metadata.rebalance_timeout_ms;
+    let configs =
+        soft_group.is_none_or(|soft_group| soft_group.assignment_configs.is_none()).then(|| configs.into_owned());
+    let GroupSoft { groups, timers, creations, .. } = soft;
+    let soft_group = match groups.get_mut(&group_id) {
+        Some(soft_group) => soft_group,
+        None => groups.entry(group_id.clone()).or_default(),
+    };
+    soft_group.configured = Some(Arc::clone(&configured));
+    soft_group.topics_changed = false;
+    if configs.is_some() {
+        soft_group.assignment_configs = configs;
+    }
+    if heartbeat.shutdown_application && soft_group.shutdown_requested_by.is_none() {
+        soft_group.shutdown_requested_by = Some(member_id.clone());
+    }
+    soft_group.endpoint_epoch = endpoint_epoch;
+    if let Some(deadline) = new_delay {
+        soft_group.initial_delay = Some(deadline);
+        timers.arm(deadline, Timer::InitialDelay(group_id.clone()));
+    }
+    if let Some(replaced) = &replaced {
+        soft_group.remove_member(timers, &group_id, replaced);
+    }
+    let soft_member = match soft_group.members.get_mut(&member_id) {
+        Some(soft_member) => soft_member,
+        None => soft_group.members.entry(member_id.clone()).or_default(),
+    };
+    let session = || Timer::Session(group_id.clone(), member_id.clone());
+    let rebalance = || Timer::Rebalance(group_id.clone(), member_id.clone());
+    soft_member.extend_session(timers, now.mono, session_timeout_ms, session);
+    match next {
+        Some(Progress { state: MemberState::UnrevokedTasks, epoch, .. }) => {
+            soft_member.arm_rebalance(timers, now.mono, rebalance_timeout_ms, epoch, rebalance());
+        }
+        Some(_) => soft_member.disarm_rebalance(timers, rebalance),
+        None => {}
+    }
+    if let Some(offsets) = heartbeat.task_offsets {
+        soft_member.task_offsets = offsets;
+    }
+    if let Some(offsets) = heartbeat.task_end_offsets {
+        soft_member.task_end_offsets = offsets;
+    }
+    let effect = creations.request(now.mono, &group_id, &configured.missing);
+    Ok(Outcome { records, effect, reply })
+}
+
+/// The streams group, or none if the member's join makes it; then what must go first is written.
+fn find_group<'a>(
+    machine: &'a GroupMachine,
+    heartbeat: &StreamsHeartbeat,
+    records: &mut Vec<Record>,
+) -> Result<Option<&'a StreamsGroup>, StreamsHeartbeatError> {
+    let group_id = &heartbeat.group_id;
+    let is_join = heartbeat.member_epoch == MemberEpoch::JOIN;
+    match machine.groups.get(group_id).map(|group| &group.kind) {
+        Some(GroupKind::Streams(group)) => Ok(Some(group)),
+        None | Some(GroupKind::OffsetsOnly) if is_join => Ok(None),
+        Some(GroupKind::Classic(classic)) if is_join && !classic.has_members => {
+            records.push(Record::ClassicGroupMetadata(group_id.clone(), None));
+            Ok(None)
+        }
+        Some(GroupKind::Classic(_)) => Err(StreamsHeartbeatError::GroupIdNotFound(format!(
+            "Group {group_id} is a classic group, not a streams group."
+        ))),
+        None | Some(GroupKind::OffsetsOnly) => Err(leave::unknown_group(group_id)),
+    }
+}
+
+fn check_size(
+    machine: &GroupMachine,
+    group: &StreamsGroup,
+    heartbeat: &StreamsHeartbeat,
+) -> Result<(), StreamsHeartbeatError> {
+    let instance = heartbeat.instance_id.as_ref();
+    let is_known = instance.is_some_and(|instance| group.static_members.contains_key(instance))
+        || group.members.contains_key(&heartbeat.member_id);
+    let max = machine.config.members_max;
+    if is_known || i64::try_from(group.members.len()).unwrap_or(i64::MAX) < i64::from(max) {
+        return Ok(());
+    }
+    Err(StreamsHeartbeatError::GroupMaxSizeReached(format!(
+        "Group {} has reached its maximum of {max} members (group.streams.max.size).",
+        heartbeat.group_id
+    )))
+}
+
+/// Where the member stands before this heartbeat moves it.
+fn start_of<'a>(
+    group: &'a StreamsGroup,
+    heartbeat: &StreamsHeartbeat,
+    replaced: Option<&riparian_types::MemberId>,
+) -> Cow<'a, Progress> {
+    let stored = group.members.get(replaced.unwrap_or(&heartbeat.member_id)).map(|member| &member.progress);
+    match (stored, replaced) {
+        (Some(left), Some(_)) => {
+            Cow::Owned(Progress { epoch: MemberEpoch::JOIN, previous_epoch: MemberEpoch::JOIN, ..left.clone() })
+        }
+        (Some(progress), None) => Cow::Borrowed(progress),
+        (None, _) => Cow::Owned(Progress::default()),
+    }
+}
+
+/// The topology to use: the group's, or the first member's.
+fn agree_on_topology(group: &StreamsGroup, sent: Option<Topology>) -> Result<Arc<Topology>, StreamsHeartbeatError> {
+    match (&group.topology, sent) {
+        (Some(stored), None) => Ok(Arc::clone(stored)),
+        (Some(stored), Some(sent)) if stored.epoch > sent.epoch || is_same(stored, &sent) => Ok(Arc::clone(stored)),
+        (Some(stored), Some(sent)) => Err(StreamsHeartbeatError::InvalidRequest(format!(
+            "The topology (epoch {}) differs from the group's (epoch {}). Changing a group's topology is not supported \
+             yet: use another application id, or delete the group once all members have left.",
+            sent.epoch, stored.epoch
+        ))),
+        (None, Some(sent)) => Ok(Arc::new(sent)),
+        (None, None) => Err(StreamsHeartbeatError::Internal(String::from("The group has no topology."))),
+    }
+}
+
+/// Equal but for the order of subtopologies.
+fn is_same(stored: &Topology, sent: &Topology) -> bool {
+    let by_id = |topology: &'_ Topology| {
+        let mut order: Vec<usize> = (0..topology.subtopologies.len()).collect();
+        order.sort_by(|&a, &b| topology.subtopologies[a].id.cmp(&topology.subtopologies[b].id));
+        order
+    };
+    stored.epoch == sent.epoch
+        && stored.subtopologies.len() == sent.subtopologies.len()
+        && (by_id(stored).into_iter().zip(by_id(sent))).all(|(a, b)| stored.subtopologies[a] == sent.subtopologies[b])
+}
+
+/// The numbering that the group will have once the topology is stored.
+fn ids_of(group: &StreamsGroup, topology: &Topology) -> Result<SubtopologyIds, StreamsHeartbeatError> {
+    if !group.ids.as_slice().is_empty() {
+        let text = "The group's records name tasks, but hold no topology; delete the group.";
+        return Err(StreamsHeartbeatError::Internal(String::from(text)));
+    }
+    let ids = topology.subtopologies.iter().map(|subtopology| subtopology.id.clone());
+    Ok(SubtopologyIds::new(ids.collect()))
+}
+
+/// Whether the last target is old enough for a new one (KIP-1263).
+fn may_assign(group: &StreamsGroup, settings: &Settings<'_>, now: Now) -> bool {
+    let (last, interval_ms) = (group.assignment_timestamp.0, i64::from(settings.assignment_interval_ms()));
+    // A wall clock that went back must not hold the group back.
+    last == 0 || interval_ms == 0 || now.wall.0 >= last.saturating_add(interval_ms) || now.wall.0 < last
+}
+
+fn with_failures(status: Status, soft: &GroupSoft, now: Now, configured: &ConfiguredTopology) -> Status {
+    if status.code != StatusCode::MissingInternalTopics {
+        return status;
+    }
+    let failures = soft.creations.failure_text(now.mono, &configured.missing).unwrap_or_default();
+    Status { detail: status.detail + &failures, ..status }
+}
+
+impl SoftGroup {
+    /// To be called when a member's records are deleted.
+    pub(super) fn on_member_gone(
+        &mut self,
+        timers: &mut crate::timers::Timers,
+        group_id: &riparian_types::GroupId,
+        member_id: &riparian_types::MemberId,
+        is_last: bool,
+    ) {
+        self.remove_member(timers, group_id, member_id);
+        if is_last {
+            self.shutdown_requested_by = None;
+        }
+    }
+}

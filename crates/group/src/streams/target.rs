@@ -1,0 +1,185 @@
+//! The target assignment: when it is computed, from what, and what is written of it.
+
+use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
+
+use riparian_assignor::{
+    AssignmentConfig, AssignmentInput, ClientTag, MemberInput, TaskId, assign_checked, built_in, intern_processes,
+};
+use riparian_types::{AssignmentEpoch, GroupEpoch, GroupId, MemberId, WallMillis};
+
+use crate::{
+    config::{NUM_STANDBY_REPLICAS, RACK_AWARE_ASSIGNMENT_TAGS},
+    record::{Record, StreamsMemberMetadataValue, StreamsTargetMetadataValue},
+    reply::StreamsHeartbeatError,
+    soft::SoftMember,
+    streams::{
+        TaskOffset,
+        configured::ConfiguredTopology,
+        group::{Progress, StreamsGroup},
+    },
+    tasks::{SubtopologyIds, Task, TaskSet, Tasks},
+};
+
+/// A member that joins or changes in the heartbeat at hand, and is not stored like that yet.
+#[derive(Clone, Copy)]
+pub(super) struct PendingMember<'a> {
+    pub(super) id: &'a MemberId,
+    /// Whose place it takes.
+    pub(super) replaced: Option<&'a MemberId>,
+    pub(super) metadata: &'a StreamsMemberMetadataValue,
+    pub(super) progress: &'a Progress,
+    pub(super) task_offsets: Option<&'a [TaskOffset]>,
+    pub(super) task_end_offsets: Option<&'a [TaskOffset]>,
+}
+
+/// What a target is computed from.
+pub(crate) struct TargetInput<'a> {
+    pub(crate) group: &'a StreamsGroup,
+    pub(super) pending: Option<PendingMember<'a>>,
+    pub(super) soft_members: Option<&'a BTreeMap<MemberId, SoftMember>>,
+    pub(super) ids: &'a SubtopologyIds,
+    pub(super) configured: &'a ConfiguredTopology,
+    pub(super) assignor_name: &'a str,
+    /// As stored with the group.
+    pub(super) configs: &'a [(String, String)],
+}
+
+/// Everybody's target, by member id.
+pub(crate) fn compute(input: &TargetInput<'_>) -> Result<BTreeMap<MemberId, Tasks>, StreamsHeartbeatError> {
+    let members = input.members();
+    if !input.configured.is_ready() || members.is_empty() {
+        return Ok(members.into_iter().map(|(id, _, _)| (id.clone(), Tasks::default())).collect());
+    }
+    let failed = |text: String| {
+        let name = input.assignor_name;
+        StreamsHeartbeatError::Internal(format!("The assignor {name} could not compute a target assignment: {text}."))
+    };
+    let assignor =
+        built_in::find(input.assignor_name).ok_or_else(|| failed(String::from("it is not known to this server")))?;
+    let (processes, indexes) = intern_processes(members.iter().map(|(_, metadata, _)| &metadata.process_id));
+    let assignment_input = AssignmentInput {
+        processes,
+        members: members
+            .iter()
+            .zip(indexes)
+            .map(|(&(id, metadata, progress), process)| {
+                input.describe(MemberInput::new(id.clone(), process), metadata, progress)
+            })
+            .collect(),
+        subtopologies: Arc::clone(&input.configured.numbering),
+        config: input.assignment_config(),
+    };
+    let assignment = assign_checked(assignor, &assignment_input).map_err(|error| failed(format!("{error}")))?;
+    let to_set = |tasks: Vec<TaskId>| {
+        let located = tasks.into_iter().filter_map(|task| input.configured.numbering.locate(task));
+        TaskSet::from_unsorted(
+            located.filter_map(|(subtopology, partition)| Task::new(subtopology.index(), partition)).collect(),
+        )
+    };
+    Ok(members
+        .into_iter()
+        .zip(assignment.members)
+        .map(|((id, _, _), tasks)| {
+            let (active, standby) = (to_set(tasks.active), to_set(tasks.standby));
+            (id.clone(), Tasks { active, standby, warmup: TaskSet::EMPTY })
+        })
+        .collect())
+}
+
+/// Writes what changes for members, then the target's epoch.
+pub(crate) fn records(
+    input: &TargetInput<'_>,
+    group_id: &GroupId,
+    targets: &BTreeMap<MemberId, Tasks>,
+    epoch: GroupEpoch,
+    timestamp: WallMillis,
+    records: &mut Vec<Record>,
+) {
+    for (member_id, target) in targets {
+        if input.stored_target(member_id) != Some(target) {
+            let lists = input.ids.to_lists(target);
+            records.push(Record::StreamsTargetMember(group_id.clone(), member_id.clone(), Some(lists)));
+        }
+    }
+    let value =
+        StreamsTargetMetadataValue { assignment_epoch: AssignmentEpoch(epoch.0), assignment_timestamp: timestamp };
+    records.push(Record::StreamsTargetMetadata(group_id.clone(), Some(value)));
+}
+
+impl<'a> TargetInput<'a> {
+    /// The members as they will be, ordered by id.
+    fn members(&self) -> Vec<(&'a MemberId, &'a StreamsMemberMetadataValue, &'a Progress)> {
+        let is_pending =
+            |id: &MemberId| self.pending.is_some_and(|pending| id == pending.id || Some(id) == pending.replaced);
+        let stored = self.group.members.iter().filter(|(id, _)| !is_pending(id));
+        let mut members: Vec<_> = stored.map(|(id, member)| (id, member.metadata.as_ref(), &member.progress)).collect();
+        if let Some(pending) = self.pending {
+            let index = members.partition_point(|(id, _, _)| *id < pending.id);
+            members.insert(index, (pending.id, pending.metadata, pending.progress));
+        }
+        members
+    }
+
+    /// The target that the member has already, by its own id or that of the member whose place it takes.
+    fn stored_target(&self, member_id: &MemberId) -> Option<&Tasks> {
+        let replaced = self.pending.filter(|pending| pending.id == member_id).and_then(|pending| pending.replaced);
+        self.group.targets.get(replaced.unwrap_or(member_id))
+    }
+
+    fn describe(&self, member: MemberInput, metadata: &StreamsMemberMetadataValue, progress: &Progress) -> MemberInput {
+        let soft = self.soft_members.and_then(|members| members.get(&member.id));
+        let pending = self.pending.filter(|pending| *pending.id == member.id);
+        let offsets = |reported: Option<&'a [TaskOffset]>, kept: Option<&'a [TaskOffset]>| {
+            self.task_offsets(reported.or(kept).unwrap_or_default())
+        };
+        let assigned = &progress.assigned;
+        MemberInput {
+            instance_id: metadata.instance_id.clone(),
+            rack_id: metadata.rack_id.as_deref().map(Into::into),
+            client_tags: (metadata.client_tags.iter())
+                .map(|(key, value)| ClientTag { key: key.as_str().into(), value: value.as_str().into() })
+                .collect(),
+            active: self.task_ids(assigned.active.tasks()),
+            standby: self.task_ids(assigned.standby.iter()),
+            warmup: self.task_ids(assigned.warmup.iter()),
+            task_offsets: offsets(
+                pending.and_then(|pending| pending.task_offsets),
+                soft.map(|soft| soft.task_offsets.as_slice()),
+            ),
+            task_end_offsets: offsets(
+                pending.and_then(|pending| pending.task_end_offsets),
+                soft.map(|soft| soft.task_end_offsets.as_slice()),
+            ),
+            ..member
+        }
+    }
+
+    /// In the assignor's numbers, without tasks that don't exist any more.
+    fn task_ids(&self, tasks: impl Iterator<Item = Task>) -> Vec<TaskId> {
+        tasks.filter_map(|task| self.task_id(task)).collect()
+    }
+
+    fn task_id(&self, task: Task) -> Option<TaskId> {
+        let subtopology = riparian_assignor::SubtopologyIndex(u32::try_from(task.subtopology()).ok()?);
+        self.configured.numbering.task(subtopology, task.partition())
+    }
+
+    fn task_offsets(&self, reported: &[TaskOffset]) -> Vec<riparian_assignor::TaskOffset> {
+        let known = reported.iter().filter_map(|reported| {
+            let task = Task::new(self.ids.find(&reported.subtopology)?, reported.partition)?;
+            Some(riparian_assignor::TaskOffset { task: self.task_id(task)?, offset: reported.offset })
+        });
+        let mut offsets: Vec<_> = known.collect();
+        offsets.sort_by_key(|offset| offset.task);
+        offsets
+    }
+
+    fn assignment_config(&self) -> AssignmentConfig {
+        let value = |key: &str| self.configs.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+        let tags = value(RACK_AWARE_ASSIGNMENT_TAGS).unwrap_or_default();
+        AssignmentConfig {
+            num_standby_replicas: value(NUM_STANDBY_REPLICAS).and_then(|count| count.parse().ok()).unwrap_or(0),
+            rack_aware_assignment_tags: tags.split(',').filter(|tag| !tag.is_empty()).map(Into::into).collect(),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Runs one machine in virtual time, applies its records right after each decision, and checks after every command what
+//! must always hold.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+
+use riparian_types::{
+    GroupEpoch, GroupId, MemberId, MonoMillis, Now, Offset, PartitionCount, TopicName, TopicSummary, TopicsView, Uuid,
+    WallMillis,
+    machine::{Decision, Machine, RecordContext, Waiter},
+};
+
+use crate::{
+    GroupMachine, GroupSoft,
+    command::Command,
+    config::GroupConfig,
+    record::Record,
+    reply::{Effect, Reply},
+};
+
+/// When every test begins; the monotonic clock starts elsewhere than the wall clock.
+const START_MS: u64 = 1_000_000;
+const WALL_AHEAD_MS: i64 = 1_700_000_000_000;
+
+/// Kafka 4.4.0's defaults.
+pub(crate) fn config() -> GroupConfig {
+    GroupConfig {
+        session_timeout_ms: 45_000,
+        session_timeout_min_ms: 45_000,
+        session_timeout_max_ms: 60_000,
+        heartbeat_interval_ms: 5_000,
+        heartbeat_interval_min_ms: 5_000,
+        heartbeat_interval_max_ms: 15_000,
+        num_standby_replicas: 0,
+        num_standby_replicas_max: 2,
+        initial_rebalance_delay_ms: 3_000,
+        assignment_interval_ms: 1_000,
+        assignment_interval_min_ms: 0,
+        assignment_interval_max_ms: 15_000,
+        task_offset_interval_ms: 60_000,
+        task_offset_interval_min_ms: 15_000,
+        num_warmup_replicas: 2,
+        num_warmup_replicas_max: 20,
+        acceptable_recovery_lag: 10_000,
+        rack_aware_assignment_tags: Vec::new(),
+        assignors: alloc::vec!["sticky".into()],
+        members_max: i32::MAX,
+        offsets_retention_ms: 7 * 24 * 3_600_000,
+        offsets_retention_check_interval_ms: 600_000,
+    }
+}
+
+/// A machine with its log.
+pub(crate) struct Driver {
+    pub(crate) machine: GroupMachine,
+    pub(crate) soft: GroupSoft,
+    pub(crate) now_ms: u64,
+    pub(crate) log: Vec<Record>,
+    topics: BTreeMap<TopicName, TopicSummary>,
+    topic_ids: u64,
+    overrides: BTreeMap<GroupId, crate::config::GroupOverrides>,
+    epochs: BTreeMap<GroupId, GroupEpoch>,
+    /// Compare with a replay after each step.
+    pub(crate) replay_always: bool,
+}
+
+/// What a step led to.
+pub(crate) struct Step {
+    pub(crate) records: Vec<Record>,
+    pub(crate) reply: Option<Reply>,
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl Driver {
+    pub(crate) fn new(config: GroupConfig) -> Self {
+        let machine = GroupMachine::new(Arc::new(config));
+        let mut driver = Self {
+            machine,
+            soft: GroupSoft::default(),
+            now_ms: START_MS,
+            log: Vec::new(),
+            topics: BTreeMap::new(),
+            topic_ids: 0,
+            overrides: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+            replay_always: true,
+        };
+        let now = driver.now();
+        driver.machine.loaded(&mut driver.soft, now);
+        driver.change_topics(&[]);
+        driver
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        Now { mono: MonoMillis(self.now_ms), wall: WallMillis(self.now_ms as i64 + WALL_AHEAD_MS) }
+    }
+
+    pub(crate) fn command(&mut self, make: impl FnOnce(Waiter) -> Command) -> Step {
+        let now = self.now();
+        let decision = self.machine.decide(&mut self.soft, now, make(Waiter(7)));
+        self.carry_out(decision)
+    }
+
+    /// Lets time pass; timers fire when they are due.
+    pub(crate) fn advance(&mut self, ms: u64) -> Vec<Step> {
+        let end = self.now_ms + ms;
+        let mut steps = Vec::new();
+        while let Some(deadline) = self.machine.next_deadline(&self.soft).filter(|deadline| deadline.0 <= end) {
+            self.now_ms = self.now_ms.max(deadline.0);
+            let now = self.now();
+            let decision = self.machine.on_deadline(&mut self.soft, now);
+            let step = self.carry_out(decision);
+            if !step.records.is_empty() {
+                steps.push(step);
+            }
+        }
+        self.now_ms = end;
+        steps
+    }
+
+    /// Sets partition counts; 0 deletes a topic.
+    pub(crate) fn change_topics(&mut self, changes: &[(&str, i32)]) -> Step {
+        for &(name, partitions) in changes {
+            if partitions == 0 {
+                self.topics.remove(name);
+                continue;
+            }
+            self.topic_ids += 1;
+            let id = Uuid::from_halves(1, self.topic_ids);
+            let topic = self.topics.entry(name.into()).or_insert(TopicSummary { id, partitions: PartitionCount(0) });
+            topic.partitions = PartitionCount(partitions);
+        }
+        let view = TopicsView::new(self.topics.clone());
+        let changed: Vec<TopicName> = changes.iter().map(|&(name, _)| name.into()).collect();
+        self.command(|_| Command::TopicsChanged { view, changed: changed.into() })
+    }
+
+    pub(crate) fn override_config(&mut self, group: &str, overrides: crate::config::GroupOverrides) {
+        self.overrides.insert(group.into(), overrides.clone());
+        self.command(|_| Command::GroupConfigChanged { group: group.into(), overrides });
+    }
+
+    pub(crate) fn overrides(&self, group: &str) -> crate::config::GroupOverrides {
+        self.overrides.get(group).cloned().unwrap_or_default()
+    }
+
+    /// Loses everything but the log.
+    pub(crate) fn restart(&mut self) {
+        self.machine = replay(&self.machine, &self.log);
+        self.soft = GroupSoft::default();
+        let now = self.now();
+        self.machine.loaded(&mut self.soft, now);
+        self.change_topics(&[]);
+        for (group, overrides) in self.overrides.clone() {
+            self.command(|_| Command::GroupConfigChanged { group, overrides });
+        }
+    }
+
+    fn carry_out(&mut self, decision: Decision<GroupMachine>) -> Step {
+        for record in &decision.records {
+            let result = self.machine.apply(&context(self.log.len()), record);
+            assert_eq!(result, Ok(()), "{record:?}");
+            self.log.push(record.clone());
+        }
+        if !decision.records.is_empty() {
+            self.check_state();
+            if self.replay_always {
+                self.check_replay();
+            }
+        }
+        let reply = decision.replies.into_iter().next().map(|answer| answer.reply);
+        if let Some(Reply::StreamsHeartbeat(Ok(reply))) = &reply
+            && reply.member_epoch.0 >= 0
+        {
+            self.check_reply(&decision.records, reply);
+        }
+        Step { records: decision.records, reply, effects: decision.effects }
+    }
+
+    /// What holds for the records at all times.
+    fn check_state(&mut self) {
+        for (group_id, group) in &self.machine.groups {
+            let Some(group) = group.streams() else { continue };
+            group.state();
+            let mut owners = BTreeMap::new();
+            for (member_id, member) in &group.members {
+                let progress = &member.progress;
+                for task in progress.assigned.active.tasks().chain(progress.pending_revocation.active.tasks()) {
+                    if let Some(other) = owners.insert(task, member_id) {
+                        panic!("{task:?} of {group_id} belongs to {other} and {member_id}");
+                    }
+                }
+                let mut roles = BTreeSet::new();
+                let is_listed_once = progress.assigned.iter().all(|(_, task)| roles.insert(task));
+                assert!(is_listed_once, "{member_id} has a task twice: {progress:?}");
+            }
+            let last = self.epochs.insert(group_id.clone(), group.epoch);
+            assert!(last.is_none_or(|last| last <= group.epoch), "the epoch of {group_id} went back");
+        }
+        let groups = &self.machine.groups;
+        self.epochs.retain(|group_id, _| groups.get(group_id).is_some_and(|group| group.streams().is_some()));
+    }
+
+    /// A replay of the log, as it is and compacted, gives the state that there is.
+    pub(crate) fn check_replay(&self) {
+        assert_eq!(replay(&self.machine, &self.log), self.machine, "replay of the whole log");
+        assert_eq!(replay(&self.machine, &compacted(&self.log)), self.machine, "replay of the compacted log");
+    }
+
+    /// The answer tells what the records say.
+    fn check_reply(&self, records: &[Record], reply: &crate::reply::StreamsHeartbeatReply) {
+        let has_member = |group: &&crate::streams::group::StreamsGroup| group.members.contains_key(&reply.member_id);
+        let groups = self.machine.groups.values().filter_map(|group| group.streams());
+        let found = groups.filter(has_member).any(|group| {
+            let progress = &group.members[&reply.member_id].progress;
+            progress.epoch == reply.member_epoch
+                && reply.tasks.as_ref().is_none_or(|tasks| *tasks == progress.assigned.to_lists(&group.ids))
+        });
+        assert!(found, "{reply:?} after {records:?}");
+    }
+}
+
+fn context(offset: usize) -> RecordContext {
+    RecordContext { offset: Offset(offset as i64), timestamp: WallMillis(0), producer: None }
+}
+
+fn replay(like: &GroupMachine, log: &[Record]) -> GroupMachine {
+    let mut machine = GroupMachine::new(Arc::clone(&like.config));
+    for (offset, record) in log.iter().enumerate() {
+        assert_eq!(machine.apply(&context(offset), record), Ok(()), "{record:?}");
+    }
+    machine
+}
+
+/// The last value of each key, without tombstones.
+fn compacted(log: &[Record]) -> Vec<Record> {
+    let mut last = BTreeMap::new();
+    for (index, record) in log.iter().enumerate() {
+        last.insert(key(record), index);
+    }
+    let kept: BTreeSet<usize> = last.into_values().collect();
+    kept.into_iter().map(|index| log[index].clone()).filter(|record| !is_tombstone(record)).collect()
+}
+
+fn key(record: &Record) -> (String, String) {
+    let group = record.group().to_string();
+    let of = |kind: &str, member: &MemberId| format!("{kind} {member}");
+    let key = match record {
+        Record::OffsetCommit(_, topic, partition, _) => format!("1 {topic} {partition}"),
+        Record::ClassicGroupMetadata(..) => "2".into(),
+        Record::StreamsGroupMetadata(..) => "17".into(),
+        Record::StreamsMemberMetadata(_, member, _) => of("19", member),
+        Record::StreamsTargetMetadata(..) => "20".into(),
+        Record::StreamsTargetMember(_, member, _) => of("21", member),
+        Record::StreamsCurrentAssignment(_, member, _) => of("22", member),
+        Record::StreamsTopology(..) => "23".into(),
+    };
+    (group, key)
+}
+
+fn is_tombstone(record: &Record) -> bool {
+    matches!(
+        record,
+        Record::OffsetCommit(_, _, _, None)
+            | Record::ClassicGroupMetadata(_, None)
+            | Record::StreamsGroupMetadata(_, None)
+            | Record::StreamsMemberMetadata(_, _, None)
+            | Record::StreamsTargetMetadata(_, None)
+            | Record::StreamsTargetMember(_, _, None)
+            | Record::StreamsCurrentAssignment(_, _, None)
+            | Record::StreamsTopology(_, None)
+    )
+}
