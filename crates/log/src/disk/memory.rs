@@ -1,0 +1,352 @@
+//! A disk in memory that knows what a power cut would leave.
+//!
+//! Every file has what was written and what was synced; every directory has its names and its synced names.
+//! [`MemDisk::power_cut`] goes back to what was synced.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    io,
+    path::{Component, Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use super::{DirEntry, Disk, DiskError, DiskOperation, LockGuard};
+
+/// A disk in memory.
+#[derive(Debug)]
+pub struct MemDisk {
+    state: Mutex<State>,
+}
+
+/// What goes wrong on a [`MemDisk`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemFaults {
+    /// Syncs of files and directories fail.
+    pub sync_fails: bool,
+    /// Syncs fail once this many have succeeded, counted from the beginning.
+    pub syncs_max: Option<u64>,
+    /// A write that would make the disk's files larger than this, together, is cut there and fails.
+    pub capacity_bytes: Option<u64>,
+    /// Truncation fails.
+    pub truncate_fails: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    nodes: Vec<Node>,
+    locks: BTreeMap<PathBuf, Arc<AtomicBool>>,
+    faults: MemFaults,
+    sync_count: u64,
+}
+
+#[derive(Debug)]
+enum Node {
+    File { bytes: Vec<u8>, synced: Vec<u8> },
+    Dir { names: BTreeMap<String, usize>, synced: BTreeMap<String, usize> },
+}
+
+const ROOT: usize = 0;
+
+impl Default for MemDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemDisk {
+    /// An empty disk.
+    pub fn new() -> Self {
+        let root = Node::Dir { names: BTreeMap::new(), synced: BTreeMap::new() };
+        let state = State { nodes: vec![root], locks: BTreeMap::new(), faults: MemFaults::default(), sync_count: 0 };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// Makes these things go wrong from now on, and no others.
+    pub fn set_faults(&self, faults: MemFaults) {
+        self.state().faults = faults;
+    }
+
+    /// Forgets what was not synced, and every lock.
+    pub fn power_cut(&self) {
+        let mut state = self.state();
+        state.locks.clear();
+        for node in &mut state.nodes {
+            match node {
+                Node::File { bytes, synced } => bytes.clone_from(synced),
+                Node::Dir { names, synced } => names.clone_from(synced),
+            }
+        }
+    }
+
+    /// How many syncs of files and directories have succeeded.
+    pub fn sync_count(&self) -> u64 {
+        self.state().sync_count
+    }
+
+    /// Changes a file's bytes, behind the back of whoever wrote it; both what was written and what was synced.
+    pub fn tamper(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<(), DiskError> {
+        self.with(DiskOperation::Write, path, |state| {
+            let (bytes, synced) = state.file(path)?;
+            change(bytes);
+            synced.clone_from(bytes);
+            Ok(())
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(
+        &self,
+        operation: DiskOperation,
+        path: &Path,
+        act: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> Result<T, DiskError> {
+        act(&mut self.state()).map_err(|error| DiskError::new(operation, path, error))
+    }
+}
+
+impl State {
+    fn find(&self, path: &Path) -> io::Result<usize> {
+        let mut node = ROOT;
+        for name in names_of(path) {
+            let Node::Dir { names, .. } = &self.nodes[node] else { return Err(io::ErrorKind::NotADirectory.into()) };
+            node = *name.to_str().and_then(|name| names.get(name)).ok_or(io::ErrorKind::NotFound)?;
+        }
+        Ok(node)
+    }
+
+    fn dir(&mut self, path: &Path) -> io::Result<&mut BTreeMap<String, usize>> {
+        let node = self.find(path)?;
+        match &mut self.nodes[node] {
+            Node::Dir { names, .. } => Ok(names),
+            Node::File { .. } => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    fn file(&mut self, path: &Path) -> io::Result<(&mut Vec<u8>, &mut Vec<u8>)> {
+        let node = self.find(path)?;
+        match &mut self.nodes[node] {
+            Node::File { bytes, synced } => Ok((bytes, synced)),
+            Node::Dir { .. } => Err(io::ErrorKind::IsADirectory.into()),
+        }
+    }
+
+    fn file_or_new(&mut self, path: &Path) -> io::Result<&mut Vec<u8>> {
+        if self.find(path).is_err() {
+            let node = self.nodes.len();
+            self.dir(parent(path))?.insert(name_of(path)?, node);
+            self.nodes.push(Node::File { bytes: Vec::new(), synced: Vec::new() });
+        }
+        self.file(path).map(|(bytes, _)| bytes)
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.nodes.iter().map(|node| if let Node::File { bytes, .. } = node { bytes.len() as u64 } else { 0 }).sum()
+    }
+
+    fn count_sync(&mut self) -> io::Result<()> {
+        if self.faults.sync_fails || self.faults.syncs_max.is_some_and(|max| self.sync_count >= max) {
+            return Err(io::Error::other("injected sync failure"));
+        }
+        self.sync_count += 1;
+        Ok(())
+    }
+}
+
+impl Disk for MemDisk {
+    fn read_at(&self, path: &Path, position: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
+        self.with(DiskOperation::Read, path, |state| {
+            let (bytes, _) = state.file(path)?;
+            let rest = usize::try_from(position).ok().and_then(|start| bytes.get(start..)).unwrap_or(&[]);
+            let length = rest.len().min(buffer.len());
+            buffer[..length].copy_from_slice(&rest[..length]);
+            Ok(length)
+        })
+    }
+
+    fn write_at(&self, path: &Path, position: u64, parts: &[&[u8]]) -> Result<(), DiskError> {
+        self.with(DiskOperation::Write, path, |state| {
+            let used = state.used_bytes();
+            let capacity = state.faults.capacity_bytes.unwrap_or(u64::MAX);
+            let file = state.file_or_new(path)?;
+            let mut data = parts.concat();
+            let start = usize::try_from(position).map_err(|_| io::ErrorKind::FileTooLarge)?;
+            let growth = (start + data.len()).saturating_sub(file.len()) as u64;
+            let over = usize::try_from((used + growth).saturating_sub(capacity)).unwrap_or(usize::MAX);
+            let full = over > 0 && growth > 0;
+            if full {
+                data.truncate(data.len().saturating_sub(over));
+            }
+            if file.len() < start + data.len() {
+                file.resize(start + data.len(), 0);
+            }
+            file[start..start + data.len()].copy_from_slice(&data);
+            if full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        })
+    }
+
+    fn file_bytes(&self, path: &Path) -> Result<u64, DiskError> {
+        self.with(DiskOperation::FileBytes, path, |state| Ok(state.file(path)?.0.len() as u64))
+    }
+
+    fn truncate(&self, path: &Path, bytes: u64) -> Result<(), DiskError> {
+        self.with(DiskOperation::Truncate, path, |state| {
+            if state.faults.truncate_fails {
+                return Err(io::Error::other("injected truncate failure"));
+            }
+            let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
+            state.file(path)?.0.resize(length, 0);
+            Ok(())
+        })
+    }
+
+    fn sync_data(&self, path: &Path) -> Result<(), DiskError> {
+        self.with(DiskOperation::SyncData, path, |state| {
+            state.count_sync()?;
+            let (bytes, synced) = state.file(path)?;
+            synced.clone_from(bytes);
+            Ok(())
+        })
+    }
+
+    fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {
+        self.with(DiskOperation::SyncDir, path, |state| {
+            state.count_sync()?;
+            let node = state.find(path)?;
+            match &mut state.nodes[node] {
+                Node::Dir { names, synced } => synced.clone_from(names),
+                Node::File { .. } => return Err(io::ErrorKind::NotADirectory.into()),
+            }
+            Ok(())
+        })
+    }
+
+    fn create_dir(&self, path: &Path) -> Result<(), DiskError> {
+        self.with(DiskOperation::CreateDir, path, |state| {
+            let mut made = PathBuf::new();
+            for name in names_of(path) {
+                let node = state.nodes.len();
+                let names = state.dir(&made)?;
+                made.push(name);
+                let name = name.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
+                if !names.contains_key(name) {
+                    names.insert(name.to_owned(), node);
+                    state.nodes.push(Node::Dir { names: BTreeMap::new(), synced: BTreeMap::new() });
+                }
+            }
+            state.dir(path).map(|_| ())
+        })
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<DirEntry>, DiskError> {
+        self.with(DiskOperation::List, path, |state| {
+            let names = state.dir(path)?.clone();
+            let is_dir = |node: usize| matches!(state.nodes[node], Node::Dir { .. });
+            Ok(names.into_iter().map(|(name, node)| DirEntry { name, is_dir: is_dir(node) }).collect())
+        })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        self.with(DiskOperation::Rename, from, |state| {
+            let node = state.find(from)?;
+            state.dir(parent(to))?.insert(name_of(to)?, node);
+            state.dir(parent(from))?.remove(&name_of(from)?);
+            Ok(())
+        })
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<(), DiskError> {
+        self.with(DiskOperation::RemoveFile, path, |state| {
+            state.file(path)?;
+            state.dir(parent(path))?.remove(&name_of(path)?);
+            Ok(())
+        })
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> Result<(), DiskError> {
+        self.with(DiskOperation::RemoveDir, path, |state| {
+            state.dir(path)?;
+            state.dir(parent(path))?.remove(&name_of(path)?);
+            Ok(())
+        })
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, DiskError> {
+        let held = self.with(DiskOperation::Lock, path, |state| {
+            state.file_or_new(path)?;
+            let held = Arc::clone(state.locks.entry(path.to_owned()).or_default());
+            if held.swap(true, Ordering::AcqRel) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(held) }
+        })?;
+        Ok(Box::new(MemLock { held }))
+    }
+}
+
+#[derive(Debug)]
+struct MemLock {
+    held: Arc<AtomicBool>,
+}
+
+impl LockGuard for MemLock {}
+
+impl Drop for MemLock {
+    fn drop(&mut self) {
+        self.held.store(false, Ordering::Release);
+    }
+}
+
+fn names_of(path: &Path) -> impl Iterator<Item = &OsStr> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+    })
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or_else(|| Path::new(""))
+}
+
+fn name_of(path: &Path) -> io::Result<String> {
+    path.file_name().and_then(OsStr::to_str).map(str::to_owned).ok_or_else(|| io::ErrorKind::InvalidFilename.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_power_cut_leaves_what_was_synced() {
+        let disk = MemDisk::new();
+        let (dir, file, other) = (Path::new("/d"), Path::new("/d/f"), Path::new("/d/g"));
+        disk.create_dir(dir).unwrap();
+        disk.write_at(file, 0, &[b"one"]).unwrap();
+        disk.sync_data(file).unwrap();
+        disk.sync_dir(Path::new("/")).unwrap();
+        disk.power_cut();
+        assert_eq!(disk.list(dir).unwrap(), []);
+        disk.write_at(file, 0, &[b"one"]).unwrap();
+        disk.sync_data(file).unwrap();
+        disk.sync_dir(dir).unwrap();
+        disk.write_at(file, 3, &[b"two"]).unwrap();
+        disk.write_at(other, 0, &[b"x"]).unwrap();
+        disk.power_cut();
+        assert_eq!(disk.read_file(file).unwrap().unwrap(), b"one");
+        assert_eq!(disk.read_file(other).unwrap(), None);
+    }
+
+    #[test]
+    fn a_full_disk_takes_what_fits() {
+        let disk = MemDisk::new();
+        disk.set_faults(MemFaults { capacity_bytes: Some(5), ..MemFaults::default() });
+        let file = Path::new("f");
+        disk.write_at(file, 0, &[b"abc"]).unwrap();
+        assert!(disk.write_at(file, 3, &[b"defg"]).unwrap_err().is_storage_full());
+        assert_eq!(disk.read_file(file).unwrap().unwrap(), b"abcde");
+        disk.write_at(file, 0, &[b"xyz"]).unwrap();
+    }
+}

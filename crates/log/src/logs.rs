@@ -1,0 +1,422 @@
+//! All logs of a data directory.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use riparian_types::{NodeId, Offset, PartitionIndex, TopicName, Uuid, WallMillis, limits};
+
+use crate::{
+    config::{LogConfig, LogsConfig},
+    disk::{Disk, DiskError, LockGuard},
+    error::{OpenError, TrimError},
+    files::{self, MetaProperties, Offsets},
+    partition::{Known, PartitionLog, PartitionOptions, PartitionRecovery},
+};
+
+/// Who the directory belongs to. What a new directory doesn't say yet is written down.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The server's node id; a directory of another one is refused.
+    pub node_id: NodeId,
+    /// The cluster id, if it is configured; a directory of another one is refused.
+    pub cluster_id: Option<String>,
+    /// The cluster id of a new directory, if none is configured.
+    pub new_cluster_id: String,
+    /// The id of a new directory.
+    pub new_directory_id: Uuid,
+}
+
+/// What was found and done while a data directory was opened.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RecoveryReport {
+    /// The directory was new.
+    pub is_new: bool,
+    /// The server before ended in an orderly way.
+    pub clean_shutdown: bool,
+    /// Logs that were opened.
+    pub log_count: usize,
+    /// Logs of which something is worth saying: batches were read, something was cut off or rebuilt.
+    pub partitions: Vec<PartitionRecovery>,
+    /// Directories that were removed: of deleted topics, or never made durable.
+    pub removed: Vec<PathBuf>,
+}
+
+/// All logs of a data directory; see the crate's documentation.
+#[derive(Debug)]
+pub struct Logs {
+    disk: Arc<dyn Disk>,
+    root: PathBuf,
+    config: LogsConfig,
+    meta: MetaProperties,
+    topics: RwLock<BTreeMap<TopicName, TopicLogs>>,
+    /// Writers of the checkpoint files take turns.
+    checkpoints: Mutex<()>,
+    _lock: Box<dyn LockGuard>,
+}
+
+#[derive(Debug)]
+struct TopicLogs {
+    id: Uuid,
+    partitions: Vec<Option<Arc<PartitionLog>>>,
+}
+
+/// Directories of a deleted topic. What isn't removed now is removed when the data directory is opened next.
+#[derive(Debug)]
+#[must_use = "call remove to give the space back"]
+pub struct Garbage {
+    disk: Arc<dyn Disk>,
+    dirs: Vec<PathBuf>,
+}
+
+impl Garbage {
+    /// Removes the directories; that may take a while.
+    pub fn remove(self) -> Result<(), DiskError> {
+        self.dirs.iter().try_for_each(|dir| self.disk.remove_dir_all(dir))
+    }
+}
+
+impl Logs {
+    /// Opens a data directory, making it if there is none, and all logs in it.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        root: &Path,
+        identity: Identity,
+        config: LogsConfig,
+        now: WallMillis,
+    ) -> Result<(Self, RecoveryReport), OpenError> {
+        disk.create_dir(root)?;
+        let lock = disk.lock(&root.join(files::LOCK)).map_err(|error| match error.source.kind() {
+            std::io::ErrorKind::WouldBlock => OpenError::InUse { path: root.to_owned() },
+            _ => error.into(),
+        })?;
+        let (meta, is_new) = open_meta(&*disk, root, identity)?;
+        let clean_shutdown = take_clean_shutdown(&*disk, root)?;
+        let mut report = RecoveryReport { is_new, clean_shutdown, ..RecoveryReport::default() };
+        let logs = Self {
+            disk,
+            root: root.to_owned(),
+            config,
+            meta,
+            topics: RwLock::default(),
+            checkpoints: Mutex::default(),
+            _lock: lock,
+        };
+        logs.load(&mut report, now)?;
+        Ok((logs, report))
+    }
+
+    /// The cluster id.
+    pub fn cluster_id(&self) -> &str {
+        &self.meta.cluster_id
+    }
+
+    /// The data directory's id.
+    pub fn directory_id(&self) -> Uuid {
+        self.meta.directory_id
+    }
+
+    /// The data directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The log of a partition, if it was created or found.
+    pub fn find(&self, topic: &str, partition: PartitionIndex) -> Option<Arc<PartitionLog>> {
+        let topics = self.read_topics();
+        let index = usize::try_from(partition.0).ok()?;
+        topics.get(topic)?.partitions.get(index)?.clone()
+    }
+
+    /// The log of a partition, found or made. Nothing is written before the first append.
+    ///
+    /// Fails if there are logs of a topic of this name with another id: that one has to be deleted first.
+    pub fn create(
+        &self,
+        topic: &TopicName,
+        topic_id: Uuid,
+        partition: PartitionIndex,
+        config: LogConfig,
+    ) -> Result<Arc<PartitionLog>, OpenError> {
+        let index = usize::try_from(partition.0)
+            .ok()
+            .filter(|_| partition.0 < limits::TOPIC_PARTITIONS_MAX)
+            .ok_or_else(|| OpenError::Partition { topic: topic.clone(), partition })?;
+        let mut topics = self.write_topics();
+        let logs = topics.entry(topic.clone()).or_insert_with(|| TopicLogs { id: topic_id, partitions: Vec::new() });
+        if logs.id != topic_id {
+            return Err(OpenError::OtherTopic { topic: topic.clone(), existing: logs.id, asked: topic_id });
+        }
+        if logs.partitions.len() <= index {
+            logs.partitions.resize(index + 1, None);
+        }
+        let options = self.options(topic, partition, config);
+        let log = logs.partitions[index].get_or_insert_with(|| Arc::new(PartitionLog::new_empty(options, topic_id)));
+        let log = Arc::clone(log);
+        drop(topics);
+        log.set_config(config);
+        Ok(log)
+    }
+
+    /// Changes the settings of all logs of a topic.
+    pub fn set_config(&self, topic: &str, config: LogConfig) {
+        for log in self.of_topic(topic) {
+            log.set_config(config);
+        }
+    }
+
+    /// The logs of a topic, by partition.
+    pub fn of_topic(&self, topic: &str) -> Vec<Arc<PartitionLog>> {
+        self.read_topics().get(topic).map_or_else(Vec::new, |logs| logs.partitions.iter().flatten().cloned().collect())
+    }
+
+    /// All logs, by topic and partition.
+    pub fn all(&self) -> Vec<Arc<PartitionLog>> {
+        self.read_topics().values().flat_map(|logs| logs.partitions.iter().flatten()).cloned().collect()
+    }
+
+    /// The topics that have logs, with their ids.
+    pub fn topics(&self) -> Vec<(TopicName, Uuid)> {
+        self.read_topics().iter().map(|(topic, logs)| (topic.clone(), logs.id)).collect()
+    }
+
+    /// Takes a topic's logs away: from now on nobody finds them, and whoever still has one finds it closed.
+    ///
+    /// The names are gone for good when this returns; the space is given back by [`Garbage::remove`].
+    pub fn delete_topic(&self, topic: &str) -> Result<Garbage, DiskError> {
+        let logs = {
+            let mut topics = self.write_topics();
+            topics.remove(topic)
+        };
+        let mut garbage = Garbage { disk: Arc::clone(&self.disk), dirs: Vec::new() };
+        for log in logs.iter().flat_map(|logs| logs.partitions.iter().flatten()) {
+            log.close();
+            if log.is_on_disk() {
+                let deleted = files::deleted_dir_name(topic, log.partition(), log.topic_id());
+                let deleted = self.root.join(deleted);
+                self.disk.rename(log.dir(), &deleted)?;
+                garbage.dirs.push(deleted);
+            }
+        }
+        if !garbage.dirs.is_empty() {
+            self.disk.sync_dir(&self.root)?;
+        }
+        Ok(garbage)
+    }
+
+    /// As [`PartitionLog::delete_records`], and the new log start survives a crash.
+    pub fn delete_records(&self, log: &PartitionLog, before: Offset) -> Result<Offset, TrimError> {
+        let start = log.delete_records(before)?;
+        self.write_checkpoints()?;
+        Ok(start)
+    }
+
+    /// Writes down how far every log is durable and where it begins; to be done every now and then.
+    pub fn write_checkpoints(&self) -> Result<(), DiskError> {
+        let _turn = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut durable, mut starts) = (Offsets::new(), Offsets::new());
+        for log in self.all() {
+            if log.is_on_disk() {
+                let key = (log.topic().clone(), log.partition());
+                starts.insert(key.clone(), log.start_offset());
+                durable.insert(key, log.durable_end());
+            }
+        }
+        starts.retain(|_, start| *start > Offset::ZERO);
+        let (durable, starts) = (files::offset_checkpoint(&durable), files::offset_checkpoint(&starts));
+        self.disk.replace_file(&self.root.join(files::RECOVERY_POINTS), durable.as_bytes())?;
+        self.disk.replace_file(&self.root.join(files::LOG_STARTS), starts.as_bytes())?;
+        self.disk.sync_dir(&self.root)
+    }
+
+    /// Makes everything durable and leaves the directory so that opening it again is quick. Logs are closed afterwards.
+    pub fn shutdown(&self) -> Result<(), DiskError> {
+        let logs = self.all();
+        let result = self.in_parallel(&logs, |log| {
+            log.sync_everything()?;
+            log.write_clean_end()
+        });
+        let written = result.and_then(|()| {
+            self.write_checkpoints()?;
+            let all_well = logs.iter().all(|log| log.unavailable().is_none());
+            if all_well {
+                let marker = self.root.join(files::CLEAN_SHUTDOWN);
+                self.disk.replace_file(&marker, br#"{"version":0,"brokerEpoch":-1}"#)?;
+                self.disk.sync_dir(&self.root)?;
+            }
+            Ok(())
+        });
+        logs.iter().for_each(|log| log.close());
+        written
+    }
+
+    fn load(&self, report: &mut RecoveryReport, now: WallMillis) -> Result<(), OpenError> {
+        let recovery_points = self.read_checkpoint(files::RECOVERY_POINTS)?;
+        let log_starts = self.read_checkpoint(files::LOG_STARTS)?;
+        let mut found = Vec::new();
+        for entry in self.disk.list(&self.root)? {
+            if !entry.is_dir {
+                continue;
+            }
+            if files::is_deleted_dir_name(&entry.name) {
+                let path = self.root.join(&entry.name);
+                self.disk.remove_dir_all(&path)?;
+                report.removed.push(path);
+            } else if let Some(partition) = files::parse_partition_dir_name(&entry.name) {
+                found.push(partition);
+            }
+        }
+        let clean_shutdown = report.clean_shutdown;
+        let opened = Mutex::new(Vec::new());
+        self.in_parallel(&found, |key| {
+            let offset = |offsets: &Offsets| offsets.get(key).copied().unwrap_or(Offset::ZERO);
+            let known =
+                Known { clean_shutdown, recovery_point: offset(&recovery_points), log_start: offset(&log_starts) };
+            let options = self.options(&key.0, key.1, self.config.topic_defaults);
+            let log = PartitionLog::open(options, known, now)?;
+            opened.lock().unwrap_or_else(PoisonError::into_inner).push((key.clone(), log));
+            Ok::<(), OpenError>(())
+        })?;
+        if !report.clean_shutdown && !found.is_empty() {
+            // Their files were made durable while they were opened, their names are now.
+            self.disk.sync_dir(&self.root)?;
+        }
+        let mut opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
+        opened.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for ((topic, partition), log) in opened {
+            let Some((log, recovery)) = log else {
+                let path = self.root.join(files::partition_dir_name(&topic, partition));
+                self.disk.remove_dir_all(&path)?;
+                report.removed.push(path);
+                continue;
+            };
+            report.log_count += 1;
+            if recovery.scanned_bytes > 0 || recovery.cut.is_some() || recovery.rebuilt_indexes > 0 {
+                report.partitions.push(recovery);
+            }
+            self.insert_loaded(topic, partition, log)?;
+        }
+        Ok(())
+    }
+
+    fn insert_loaded(&self, topic: TopicName, partition: PartitionIndex, log: PartitionLog) -> Result<(), OpenError> {
+        let index = usize::try_from(partition.0)
+            .ok()
+            .filter(|_| partition.0 < limits::TOPIC_PARTITIONS_MAX)
+            .ok_or_else(|| OpenError::Partition { topic: topic.clone(), partition })?;
+        let mut topics = self.write_topics();
+        let id = log.topic_id();
+        let logs = topics.entry(topic.clone()).or_insert_with(|| TopicLogs { id, partitions: Vec::new() });
+        if logs.id != id {
+            return Err(OpenError::OtherTopic { topic, existing: logs.id, asked: id });
+        }
+        if logs.partitions.len() <= index {
+            logs.partitions.resize(index + 1, None);
+        }
+        logs.partitions[index] = Some(Arc::new(log));
+        Ok(())
+    }
+
+    fn read_checkpoint(&self, name: &str) -> Result<Offsets, DiskError> {
+        // A damaged checkpoint is worth as much as none: it only ever narrows what has to be read.
+        let bytes = self.disk.read_file(&self.root.join(name))?;
+        let offsets = bytes.and_then(|bytes| files::parse_offset_checkpoint(str::from_utf8(&bytes).ok()?));
+        Ok(offsets.unwrap_or_default())
+    }
+
+    fn options(&self, topic: &TopicName, partition: PartitionIndex, config: LogConfig) -> PartitionOptions {
+        PartitionOptions {
+            disk: Arc::clone(&self.disk),
+            root: self.root.clone(),
+            topic: topic.clone(),
+            partition,
+            config,
+            flush: self.config.flush,
+            producer_expiration_ms: self.config.producer_expiration_ms,
+        }
+    }
+
+    /// Does something for every item, on as many threads as the configuration allows; stops at the first failure.
+    fn in_parallel<T: Sync, E: Send>(&self, items: &[T], work: impl Fn(&T) -> Result<(), E> + Sync) -> Result<(), E> {
+        let thread_count = self.config.recovery_threads.min(items.len());
+        if thread_count <= 1 {
+            return items.iter().try_for_each(work);
+        }
+        let next = AtomicUsize::new(0);
+        let run = || {
+            while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = work(item) {
+                    next.store(items.len(), Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..thread_count).map(|_| scope.spawn(run)).collect();
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    }
+
+    fn read_topics(&self) -> RwLockReadGuard<'_, BTreeMap<TopicName, TopicLogs>> {
+        // The map is whole between any two statements that can panic.
+        self.topics.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_topics(&self) -> RwLockWriteGuard<'_, BTreeMap<TopicName, TopicLogs>> {
+        self.topics.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn open_meta(disk: &dyn Disk, root: &Path, identity: Identity) -> Result<(MetaProperties, bool), OpenError> {
+    let path = root.join(files::META_PROPERTIES);
+    let Some(bytes) = disk.read_file(&path)? else {
+        let meta = MetaProperties {
+            cluster_id: identity.cluster_id.unwrap_or(identity.new_cluster_id),
+            node_id: identity.node_id.0,
+            directory_id: identity.new_directory_id,
+        };
+        disk.replace_file(&path, meta.to_text().as_bytes())?;
+        disk.sync_dir(root)?;
+        if let Some(parent) = root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            disk.sync_dir(parent)?;
+        }
+        return Ok((meta, true));
+    };
+    let text = str::from_utf8(&bytes).map_err(|_| "is not UTF-8");
+    let meta =
+        text.and_then(MetaProperties::parse).map_err(|what| OpenError::MetaProperties { path: path.clone(), what })?;
+    if meta.node_id != identity.node_id.0 {
+        return Err(OpenError::OtherNode {
+            path: root.to_owned(),
+            stored: meta.node_id,
+            configured: identity.node_id.0,
+        });
+    }
+    match identity.cluster_id {
+        Some(configured) if configured != meta.cluster_id => {
+            Err(OpenError::OtherCluster { path: root.to_owned(), stored: meta.cluster_id, configured })
+        }
+        Some(_) | None => Ok((meta, false)),
+    }
+}
+
+/// Whether the last end was orderly; that is so for one start only.
+fn take_clean_shutdown(disk: &dyn Disk, root: &Path) -> Result<bool, DiskError> {
+    let marker = root.join(files::CLEAN_SHUTDOWN);
+    if disk.read_file(&marker)?.is_none() {
+        return Ok(false);
+    }
+    disk.remove_file(&marker)?;
+    disk.sync_dir(root)?;
+    Ok(true)
+}

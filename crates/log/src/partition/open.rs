@@ -1,0 +1,459 @@
+//! Opening a log: what to trust, what to read, what to cut off.
+//!
+//! A producers' snapshot at a segment's base offset says that all segments before it are sealed: they and their indexes
+//! are durable and are taken as they are. The segments from there on, usually one, are read batch by batch. Where the
+//! batches end, the log ends: what follows was never acknowledged. That is so unless the damage lies below the recovery
+//! point, an offset known to have been durable; then bytes that were acknowledged are gone, and the log does not open.
+//!
+//! After an orderly end there is a snapshot at the log's end, and the last segment isn't read either.
+
+use std::path::{Path, PathBuf};
+
+use riparian_records::{Batch, BatchHeader, ControlKind, ControlRecord, batches};
+use riparian_types::{Offset, PartitionIndex, TopicName, WallMillis};
+
+use super::{PartitionLog, PartitionOptions, note_producer};
+use crate::{
+    disk::{Disk, DiskError},
+    epochs::LeaderEpochs,
+    error::OpenError,
+    files::{self, Kind},
+    index::{MemoryIndex, StoredIndex},
+    producers::Producers,
+    scan::{Damage, Scan, ScanEnd},
+    segment::{Segment, SegmentIndex},
+};
+
+/// How much of a tail that is cut off is searched for good batches, which matters for the report only.
+const TAIL_LOOKED_AT_BYTES: usize = 16 * 1024 * 1024;
+
+/// What was found and done while a log was opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PartitionRecovery {
+    /// The topic.
+    pub topic: TopicName,
+    /// The partition.
+    pub partition: PartitionIndex,
+    /// Bytes of batches that were read and checked.
+    pub scanned_bytes: u64,
+    /// What was cut off.
+    pub cut: Option<TailCut>,
+    /// Closed segments whose indexes were missing or wrong, and were built anew.
+    pub rebuilt_indexes: usize,
+}
+
+/// The end of a log that was cut off.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TailCut {
+    /// The file.
+    pub path: PathBuf,
+    /// Where the good batches end.
+    pub position: u64,
+    /// Bytes that were cut off, in this file and those after it.
+    pub bytes: u64,
+    /// The offset that the next record gets.
+    pub end_offset: Offset,
+    /// What is wrong there.
+    pub damage: Damage,
+    /// Whether good batches follow the damage. After a power cut that can be; otherwise the disk has lost something.
+    pub batches_follow: bool,
+}
+
+/// What is known about a partition before its directory is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    /// The server ended in an orderly way.
+    pub(crate) clean_shutdown: bool,
+    /// Everything below is durable.
+    pub(crate) recovery_point: Offset,
+    /// Records below were deleted.
+    pub(crate) log_start: Offset,
+}
+
+/// A partition's directory, as found.
+struct Found {
+    segments: Vec<Offset>,
+    snapshots: Vec<Offset>,
+}
+
+impl PartitionLog {
+    /// Opens the log in a directory that is there; none if nothing in it was ever durable.
+    pub(crate) fn open(
+        options: PartitionOptions,
+        known: Known,
+        now: WallMillis,
+    ) -> Result<Option<(Self, PartitionRecovery)>, OpenError> {
+        let disk = &*options.disk;
+        let dir = options.root.join(files::partition_dir_name(&options.topic, options.partition));
+        let found = list(disk, &dir)?;
+        let metadata_path = dir.join(files::PARTITION_METADATA);
+        let metadata = disk.read_file(&metadata_path)?;
+        let topic_id = metadata.and_then(|bytes| files::parse_partition_metadata(str::from_utf8(&bytes).ok()?));
+        let Some(topic_id) = topic_id else {
+            // The first sync of a log makes this file durable before anything else.
+            if known.recovery_point > Offset::ZERO || !found.snapshots.is_empty() {
+                return Err(OpenError::PartitionMetadata { path: metadata_path });
+            }
+            return Ok(None);
+        };
+        let mut opening = Opening {
+            disk,
+            dir: &dir,
+            known,
+            now,
+            index_interval_bytes: options.config.index_interval_bytes,
+            segments: Vec::new(),
+            producers: Producers::default(),
+            epochs: LeaderEpochs::default(),
+            next_offset: Offset::ZERO,
+            recovery: PartitionRecovery {
+                topic: options.topic.clone(),
+                partition: options.partition,
+                scanned_bytes: 0,
+                cut: None,
+                rebuilt_indexes: 0,
+            },
+        };
+        opening.run(&found)?;
+        let Opening { segments, producers, mut epochs, next_offset, recovery, .. } = opening;
+        let first = segments.first().map_or(Offset::ZERO, |segment| segment.base_offset);
+        let start = known.log_start.max(first).min(next_offset);
+        epochs.truncate_from_start(start);
+        let log = Self::with_state(options, topic_id, start, next_offset, segments, producers, epochs);
+        Ok(Some((log, recovery)))
+    }
+
+    /// Leaves the directory so that the next [`PartitionLog::open`] needs to read no batches. Everything must be durable.
+    pub(crate) fn write_clean_end(&self) -> Result<(), DiskError> {
+        let mut state = self.state();
+        if state.unavailable.is_some() || state.segments.is_empty() {
+            return Ok(());
+        }
+        let state = &mut *state;
+        if let Some(active) = state.segments.last_mut()
+            && let SegmentIndex::Memory(index) = &mut active.index
+        {
+            if let Some(latest) = active.latest {
+                index.note_time(latest);
+            }
+            index.rewrite(&*self.disk, &self.dir)?;
+            self.disk.sync_data(&Kind::OffsetIndex.path(&self.dir, active.base_offset))?;
+            self.disk.sync_data(&Kind::TimeIndex.path(&self.dir, active.base_offset))?;
+        }
+        self.disk.replace_file(&Kind::Snapshot.path(&self.dir, state.end), &state.producers.to_snapshot())?;
+        self.disk.sync_dir(&self.dir)
+    }
+}
+
+struct Opening<'a> {
+    disk: &'a dyn Disk,
+    dir: &'a Path,
+    known: Known,
+    now: WallMillis,
+    index_interval_bytes: u32,
+    segments: Vec<Segment>,
+    producers: Producers,
+    epochs: LeaderEpochs,
+    /// The smallest offset that the next batch may have.
+    next_offset: Offset,
+    recovery: PartitionRecovery,
+}
+
+impl Opening<'_> {
+    fn run(&mut self, found: &Found) -> Result<(), OpenError> {
+        self.load_epochs(found)?;
+        if self.known.clean_shutdown && self.open_clean(found)? {
+            self.remove_stray_snapshots(found)?;
+            return Ok(());
+        }
+        let sealed_upto = self.load_newest_snapshot(found)?;
+        let (sealed, unsealed) = found.segments.split_at(found.segments.partition_point(|&base| base < sealed_upto));
+        for &base_offset in sealed {
+            let segment = self.open_sealed(base_offset)?;
+            self.segments.push(segment);
+        }
+        // Sealed segments end where the first of the others begins.
+        self.next_offset = unsealed.first().copied().unwrap_or(sealed_upto);
+        for (index, &base_offset) in unsealed.iter().enumerate() {
+            let later = &unsealed[index + 1..];
+            if !self.open_unsealed(base_offset, later)? {
+                break;
+            }
+        }
+        self.seal_all_but_last()?;
+        self.epochs.truncate_from_end(self.next_offset);
+        self.make_durable()?;
+        self.remove_stray_snapshots(found)?;
+        Ok(())
+    }
+
+    fn load_epochs(&mut self, found: &Found) -> Result<(), OpenError> {
+        let text = self.disk.read_file(&self.dir.join(files::LEADER_EPOCHS))?;
+        let epochs = text.and_then(|bytes| files::parse_leader_epochs(str::from_utf8(&bytes).ok()?));
+        if let Some(epochs) = epochs {
+            self.epochs = LeaderEpochs::new(epochs);
+            return Ok(());
+        }
+        // The batches say it too.
+        for &base_offset in &found.segments {
+            let path = Kind::Log.path(self.dir, base_offset);
+            let scan =
+                Scan { disk: self.disk, path: &path, position: 0, next_offset: base_offset, gaps: true, verify: false };
+            let epochs = &mut self.epochs;
+            scan.run(|_, batch| {
+                epochs.note(batch.header().leader_epoch, batch.header().base_offset);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes the producers' state from the newest good snapshot that stands at a segment's base offset, and removes
+    /// newer ones; returns its offset, or that of the first segment.
+    fn load_newest_snapshot(&mut self, found: &Found) -> Result<Offset, OpenError> {
+        for &offset in found.snapshots.iter().rev() {
+            if found.segments.contains(&offset)
+                && let Some(producers) = self.read_snapshot(offset)?
+            {
+                self.producers = producers;
+                return Ok(offset);
+            }
+        }
+        Ok(found.segments.first().copied().unwrap_or(Offset::ZERO))
+    }
+
+    fn read_snapshot(&self, offset: Offset) -> Result<Option<Producers>, DiskError> {
+        let bytes = self.disk.read_file(&Kind::Snapshot.path(self.dir, offset))?;
+        Ok(bytes.and_then(|bytes| Producers::from_snapshot(&bytes, self.now)))
+    }
+
+    /// Opens without reading batches, if everything is as an orderly end leaves it.
+    fn open_clean(&mut self, found: &Found) -> Result<bool, OpenError> {
+        let (Some((&last, sealed)), Some(&end)) = (found.segments.split_last(), found.snapshots.last()) else {
+            return Ok(false);
+        };
+        if end < last || end != self.known.recovery_point {
+            return Ok(false);
+        }
+        let Some(producers) = self.read_snapshot(end)? else { return Ok(false) };
+        let Some(active) = self.open_clean_active(last, end)? else { return Ok(false) };
+        for &base_offset in sealed {
+            let segment = self.open_sealed(base_offset)?;
+            self.segments.push(segment);
+        }
+        self.segments.push(active);
+        self.producers = producers;
+        self.next_offset = end;
+        Ok(true)
+    }
+
+    fn open_clean_active(&self, base_offset: Offset, end: Offset) -> Result<Option<Segment>, OpenError> {
+        let path = Kind::Log.path(self.dir, base_offset);
+        let bytes = self.disk.file_bytes(&path)?;
+        let Some(mut index) = MemoryIndex::load(self.disk, self.dir, base_offset, bytes)? else { return Ok(None) };
+        let first = self.disk.read(&path, 0, riparian_records::HEADER_BYTES)?;
+        let first_timestamp = BatchHeader::parse(&first).map(|header| header.max_timestamp);
+        let position = index.last_position();
+        let scan = Scan { disk: self.disk, path: &path, position, next_offset: base_offset, gaps: true, verify: false };
+        let scanned = scan.run(|_, _| ())?;
+        let ends_right = if bytes == 0 { end == base_offset } else { scanned.next_offset == end };
+        if scanned.damage.is_some() || !ends_right {
+            return Ok(None);
+        }
+        index.set_bytes_since_entry(bytes - position);
+        let latest = index.last_time();
+        let index = SegmentIndex::Memory(index);
+        Ok(Some(Segment { base_offset, bytes, latest, first_timestamp, opened_at: self.now, index }))
+    }
+
+    /// A sealed segment is taken as it is; only its indexes are looked at, and built anew if they are not there.
+    fn open_sealed(&mut self, base_offset: Offset) -> Result<Segment, OpenError> {
+        let path = Kind::Log.path(self.dir, base_offset);
+        let bytes = self.disk.file_bytes(&path)?;
+        if let Some((index, latest)) = StoredIndex::load(self.disk, self.dir, base_offset, bytes)? {
+            let index = SegmentIndex::Stored(index);
+            return Ok(Segment { base_offset, bytes, latest, first_timestamp: None, opened_at: self.now, index });
+        }
+        let mut segment = Segment::new(base_offset, self.now);
+        let scanned = self.scan_segment(&mut segment, true, |_, _| ())?;
+        if let Some(damage) = scanned.damage {
+            return Err(OpenError::Damaged { path, position: scanned.position, damage });
+        }
+        self.recovery.rebuilt_indexes += 1;
+        self.write_sealed_index(&mut segment)?;
+        Ok(segment)
+    }
+
+    /// Reads a segment that isn't sealed; false if the log ends in it, whatever follows.
+    fn open_unsealed(&mut self, base_offset: Offset, later: &[Offset]) -> Result<bool, OpenError> {
+        let path = Kind::Log.path(self.dir, base_offset);
+        if let Some(before) = self.segments.last().filter(|_| base_offset != self.next_offset) {
+            // The segment before has lost its end, by whole batches.
+            let (path, position) = (before.log_path(self.dir), before.bytes);
+            let (first, last) = (base_offset, base_offset);
+            let damage = Damage::Offsets { first, last, expected: self.next_offset };
+            if self.next_offset < self.known.recovery_point {
+                return Err(OpenError::Damaged { path, position, damage });
+            }
+            let lost = [&[base_offset], later].concat();
+            self.cut(path, position, damage, &lost)?;
+            return Ok(false);
+        }
+        let mut segment = Segment::new(base_offset, self.now);
+        let now = self.now;
+        let (mut producers, mut epochs) = (std::mem::take(&mut self.producers), std::mem::take(&mut self.epochs));
+        let scanned = self.scan_segment(&mut segment, false, |_, batch| {
+            note_producer(&mut producers, batch.header(), batch.body(), now);
+            epochs.note(batch.header().leader_epoch, batch.header().base_offset);
+        });
+        (self.producers, self.epochs) = (producers, epochs);
+        let scanned = scanned?;
+        self.next_offset = scanned.next_offset.max(base_offset);
+        self.segments.push(segment);
+        let Some(damage) = scanned.damage else { return Ok(true) };
+        if self.next_offset < self.known.recovery_point {
+            return Err(OpenError::Damaged { path, position: scanned.position, damage });
+        }
+        self.cut(path, scanned.position, damage, later)?;
+        Ok(false)
+    }
+
+    fn scan_segment(
+        &mut self,
+        segment: &mut Segment,
+        gaps: bool,
+        mut on_batch: impl FnMut(u64, &Batch<'_>),
+    ) -> Result<ScanEnd, OpenError> {
+        let path = segment.log_path(self.dir);
+        let next_offset = segment.base_offset;
+        let interval = self.index_interval_bytes;
+        let scan = Scan { disk: self.disk, path: &path, position: 0, next_offset, gaps, verify: true };
+        let end = scan.run(|position, batch| {
+            segment.note_batch(batch.header(), interval);
+            on_batch(position, batch);
+        })?;
+        self.recovery.scanned_bytes += end.position;
+        Ok(end)
+    }
+
+    /// Cuts the log off at a position of a segment, and removes the segments behind it.
+    fn cut(&mut self, path: PathBuf, position: u64, damage: Damage, later: &[Offset]) -> Result<(), OpenError> {
+        let file_bytes = self.disk.file_bytes(&path)?;
+        let looked_at = usize::try_from(file_bytes - position).unwrap_or(usize::MAX).min(TAIL_LOOKED_AT_BYTES);
+        let tail = self.disk.read(&path, position, looked_at)?;
+        let mut bytes = file_bytes - position;
+        let mut batches_follow = good_batches_follow(&tail, self.next_offset);
+        for &base_offset in later {
+            let later_bytes = self.disk.file_bytes(&Kind::Log.path(self.dir, base_offset))?;
+            bytes += later_bytes;
+            batches_follow |= later_bytes > 0;
+            self.remove_segment(base_offset)?;
+        }
+        self.disk.truncate(&path, position)?;
+        let end_offset = self.next_offset;
+        self.recovery.cut = Some(TailCut { path, position, bytes, end_offset, damage, batches_follow });
+        Ok(())
+    }
+
+    fn remove_segment(&self, base_offset: Offset) -> Result<(), DiskError> {
+        for kind in [Kind::Log, Kind::OffsetIndex, Kind::TimeIndex, Kind::Snapshot] {
+            self.disk.remove_file_if_there(&kind.path(self.dir, base_offset))?;
+        }
+        Ok(())
+    }
+
+    /// Segments that were closed but not sealed, and are not the last, are sealed now: all of them are good. The
+    /// producers' state between them isn't known any more; the next snapshot stands behind the last one.
+    fn seal_all_but_last(&mut self) -> Result<(), OpenError> {
+        let Some(last) = self.segments.len().checked_sub(1) else { return Ok(()) };
+        let mut segments = std::mem::take(&mut self.segments);
+        for segment in &mut segments[..last] {
+            if matches!(segment.index, SegmentIndex::Memory(_)) {
+                self.disk.sync_data(&segment.log_path(self.dir))?;
+                self.write_sealed_index(segment)?;
+            }
+        }
+        self.segments = segments;
+        Ok(())
+    }
+
+    fn write_sealed_index(&self, segment: &mut Segment) -> Result<(), DiskError> {
+        let SegmentIndex::Memory(index) = &mut segment.index else { return Ok(()) };
+        if let Some(latest) = segment.latest {
+            index.note_time(latest);
+        }
+        index.rewrite(self.disk, self.dir)?;
+        let stored = index.stored();
+        self.disk.sync_data(&Kind::OffsetIndex.path(self.dir, segment.base_offset))?;
+        self.disk.sync_data(&Kind::TimeIndex.path(self.dir, segment.base_offset))?;
+        segment.index = SegmentIndex::Stored(stored);
+        Ok(())
+    }
+
+    /// What was read is shown to others from now on, so it must be durable; the partition's own name is made so by
+    /// whoever opens all logs.
+    fn make_durable(&mut self) -> Result<(), OpenError> {
+        let Some(active) = self.segments.last_mut() else { return Ok(()) };
+        let path = active.log_path(self.dir);
+        if let SegmentIndex::Memory(index) = &mut active.index {
+            index.rewrite(self.disk, self.dir)?;
+        }
+        if self.recovery.cut.is_none() && self.known.recovery_point >= self.next_offset {
+            return Ok(());
+        }
+        self.disk.sync_data(&path)?;
+        self.disk.sync_data(&self.dir.join(files::PARTITION_METADATA))?;
+        let epochs = files::leader_epochs(self.epochs.starts());
+        self.disk.replace_file(&self.dir.join(files::LEADER_EPOCHS), epochs.as_bytes())?;
+        self.disk.sync_dir(self.dir)?;
+        Ok(())
+    }
+
+    /// Removes snapshots that stand at no segment's base offset: that of an orderly end, which appends make stale.
+    fn remove_stray_snapshots(&self, found: &Found) -> Result<(), OpenError> {
+        for &offset in &found.snapshots {
+            if !self.segments.iter().any(|segment| segment.base_offset == offset) {
+                self.disk.remove_file_if_there(&Kind::Snapshot.path(self.dir, offset))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn list(disk: &dyn Disk, dir: &Path) -> Result<Found, DiskError> {
+    let mut found = Found { segments: Vec::new(), snapshots: Vec::new() };
+    // Names are ordered, and offsets have a fixed number of digits.
+    for entry in disk.list(dir)? {
+        match Kind::of(&entry.name) {
+            Some((offset, Kind::Log)) => found.segments.push(offset),
+            Some((offset, Kind::Snapshot)) => found.snapshots.push(offset),
+            Some((_, Kind::OffsetIndex | Kind::TimeIndex)) | None => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a good batch with a later offset lies anywhere in these bytes.
+fn good_batches_follow(bytes: &[u8], next_offset: Offset) -> bool {
+    (1..bytes.len()).any(|start| {
+        BatchHeader::parse(&bytes[start..]).is_some_and(|header| {
+            let plausible = header.magic == riparian_records::MAGIC
+                && header.base_offset >= next_offset
+                && header.batch_bytes().is_some_and(|length| length <= bytes.len() - start);
+            plausible && Batch::parse(&bytes[start..]).is_ok()
+        })
+    })
+}
+
+/// The coordinator epoch of a transaction marker.
+pub(super) fn marker_coordinator_epoch(header: &BatchHeader, body: &[u8]) -> Option<i32> {
+    let bytes = [&header.to_bytes()[..], body].concat();
+    let batch = batches(&bytes).unverified().next()?.ok()?;
+    let records = batch.records().ok()?;
+    let marker = ControlRecord::parse(&records.iter().next()?.ok()?).ok()?;
+    match marker.kind {
+        ControlKind::Abort | ControlKind::Commit => Some(marker.coordinator_epoch),
+        _ => None,
+    }
+}
