@@ -23,11 +23,12 @@ use crate::shell;
 use self::schema::{Kind, Schema};
 
 /// Folders that hold nothing but what this module makes.
-const FOLDERS: [&str; 4] = [
+const FOLDERS: [&str; 5] = [
     "crates/protocol/src/generated",
     "crates/protocol/tests/generated",
     "crates/records/src/stored/generated",
     "crates/records/tests/generated",
+    "tests/tests/generated",
 ];
 
 #[derive(clap::Args)]
@@ -110,6 +111,7 @@ fn files(schemas: &[Schema]) -> Result<BTreeMap<String, String>> {
     add(format!("{}/records.rs", FOLDERS[2]), registry::records(&stored))?;
     add(format!("{}/arbitrary.rs", FOLDERS[1]), arbitrary::arbitrary("riparian_protocol::messages", &apis))?;
     add(format!("{}/arbitrary.rs", FOLDERS[3]), arbitrary::arbitrary("riparian_records::stored", &stored))?;
+    add(format!("{}/messages.rs", FOLDERS[4]), registry::message_list(schemas))?;
     add("docs/api-support.md".into(), docs::api_support(&apis))?;
     Ok(files)
 }

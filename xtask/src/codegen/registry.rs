@@ -1,4 +1,4 @@
-//! The generated files that list all messages: `messages.rs`, `api_key.rs` and `records.rs`.
+//! The generated files that list all messages: `messages.rs`, `api_key.rs`, `records.rs`, and a list for tests.
 
 use std::fmt::Write as _;
 
@@ -82,6 +82,20 @@ pub(super) fn records(stored: &[&Schema]) -> String {
         }
         out.push_str("}\n");
     }
+    out
+}
+
+/// A macro that names every message, for tests that go over all of them.
+pub(super) fn message_list(schemas: &[Schema]) -> String {
+    let mut out = format!("{HEADER}\n//! All messages.\n\n");
+    out.push_str("/// Calls a macro with the name and the path of every message.\n");
+    out.push_str("macro_rules! each_message {\n($check:ident) => {\n");
+    for (schema, message) in schemas.iter().flat_map(|schema| schema.messages.iter().map(move |m| (schema, m))) {
+        let path = if schema.kind == Kind::Api { "riparian_protocol::messages" } else { "riparian_records::stored" };
+        let typed = lifetime_of(message).replace("'a", "'_");
+        let _ = writeln!(out, "$check!(\"{}\", {path}::{typed});", message.name);
+    }
+    out.push_str("};\n}\n\npub(crate) use each_message;\n");
     out
 }
 
