@@ -8,7 +8,7 @@ use alloc::{
 };
 use core::fmt;
 
-use super::{ConfigError, ConfigKey, ConfigValue, KAFKA_ONLY_BROKER_KEYS, Scope, Support, key};
+use super::{ConfigError, ConfigKey, ConfigValue, Scope, Support, key};
 
 /// The server's properties, fixed while it runs. What is not set has its default.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub enum SetError {
 impl fmt::Display for SetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::KafkaOnly { key } => write!(f, "{key} is a key of Kafka's that has no effect here"),
+            Self::KafkaOnly { key } => ConfigError::KafkaOnly { key: key.clone() }.fmt(f),
             Self::Unknown(error) | Self::Invalid(error) => error.fmt(f),
         }
     }
@@ -53,10 +53,9 @@ impl BrokerConfig {
     /// The key is unknown or the value is bad; nothing is changed then.
     pub fn set(&mut self, name: &str, text: &str) -> Result<&'static ConfigKey, SetError> {
         let Some(key) = key(Scope::Broker, name) else {
-            return Err(if KAFKA_ONLY_BROKER_KEYS.contains(&name) {
-                SetError::KafkaOnly { key: name.to_string() }
-            } else {
-                SetError::Unknown(ConfigError::unknown(Scope::Broker, name))
+            return Err(match ConfigError::unknown(Scope::Broker, name) {
+                ConfigError::KafkaOnly { key } => SetError::KafkaOnly { key },
+                error => SetError::Unknown(error),
             });
         };
         let value = key.parse(text).map_err(SetError::Invalid)?;

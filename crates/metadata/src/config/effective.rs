@@ -18,7 +18,7 @@ pub struct Layers<'a> {
 impl Layers<'_> {
     /// The broker key's value if some layer sets it, and which layer that is. A stored value that the key no longer takes
     /// counts as not set.
-    pub(super) fn set_broker_value(&self, key: &ConfigKey) -> Option<(ConfigValue, ConfigSource)> {
+    pub(crate) fn set_broker_value(&self, key: &ConfigKey) -> Option<(ConfigValue, ConfigSource)> {
         let stored = |map: &ConfigMap| map.get(key.name).and_then(|text| key.parse(text).ok());
         stored(self.dynamic)
             .map(|value| (value, ConfigSource::DynamicBroker))
@@ -41,7 +41,7 @@ impl Layers<'_> {
     }
 
     /// The value of a topic's or group's key with these values set on it, and where it comes from.
-    pub(super) fn effective(&self, target: &ConfigKey, own: &ConfigMap) -> (Option<ConfigValue>, ConfigSource) {
+    pub(crate) fn effective(&self, target: &ConfigKey, own: &ConfigMap) -> (Option<ConfigValue>, ConfigSource) {
         match own.get(target.name).and_then(|text| target.parse(text).ok()) {
             Some(value) if target.scope == Scope::Group => (Some(value), ConfigSource::Group),
             Some(value) => (Some(value), ConfigSource::Topic),

@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use core::fmt;
 
-use super::{Scope, group_keys, nearest, nearest_broker_key, topic_keys};
+use super::{KAFKA_ONLY_BROKER_KEYS, Scope, group_keys, nearest, nearest_broker_key, topic_keys};
 
 /// Why a key or value is refused: what was wrong, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,11 @@ pub enum ConfigError {
         key: String,
         /// A key with a similar name.
         nearest: Option<&'static str>,
+    },
+    /// The key is one of Kafka's that means nothing here.
+    KafkaOnly {
+        /// Its name.
+        key: String,
     },
     /// The value is not one that the key takes.
     BadValue {
@@ -77,6 +82,9 @@ pub enum ConfigError {
 impl ConfigError {
     /// There is no key of this name in this scope.
     pub(crate) fn unknown(scope: Scope, name: &str) -> Self {
+        if scope == Scope::Broker && KAFKA_ONLY_BROKER_KEYS.contains(&name) {
+            return Self::KafkaOnly { key: name.to_string() };
+        }
         let nearest = match scope {
             Scope::Topic => nearest(name, topic_keys().iter().map(|key| key.name)),
             Scope::Group => nearest(name, group_keys().iter().map(|key| key.name)),
@@ -88,7 +96,10 @@ impl ConfigError {
     /// The key that is refused.
     pub fn key(&self) -> &str {
         match self {
-            Self::UnknownKey { key, .. } | Self::NullValue { key } | Self::DuplicateKey { key } => key,
+            Self::UnknownKey { key, .. }
+            | Self::KafkaOnly { key }
+            | Self::NullValue { key }
+            | Self::DuplicateKey { key } => key,
             Self::BadValue { key, .. }
             | Self::Conflict { key, .. }
             | Self::Unsupported { key, .. }
@@ -106,6 +117,7 @@ impl fmt::Display for ConfigError {
                 write!(f, "unknown {scope} config '{key}'")?;
                 nearest.map_or(Ok(()), |nearest| write!(f, "; did you mean '{nearest}'?"))
             }
+            Self::KafkaOnly { key } => write!(f, "{key} is a key of Kafka's that means nothing to this server"),
             Self::BadValue { key, value, allowed } => {
                 write!(f, "'{value}' is not a value for {key}: allowed is {allowed}")
             }
