@@ -5,6 +5,7 @@
 
 mod ci;
 mod codegen;
+mod demo;
 mod schemas;
 mod setup;
 mod shell;
@@ -29,6 +30,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Word {
+    /// Watch a word count run on Riparian: two instances, one is killed, its tasks move (about a minute)
+    Demo(demo::Options),
     /// Find or install what the tests and the demo need (JDK, Maven, Kafka's jars, Python client, kcat)
     Setup(setup::Options),
     /// Write the code and documentation that come from schemas/
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let result = match word {
+        Word::Demo(options) => demo::run(&options),
         Word::Setup(options) => setup::run(&options),
         Word::Codegen(options) => codegen::run(&options),
         Word::Schemas(options) => schemas::run(&options),

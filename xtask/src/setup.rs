@@ -36,6 +36,13 @@ pub(crate) struct Java {
     pub(crate) classes: PathBuf,
 }
 
+impl Java {
+    /// Our test programs, then Kafka's jars.
+    pub(crate) fn class_path(&self) -> String {
+        format!("{}:{}/*", self.classes.display(), self.jars.display())
+    }
+}
+
 /// Everything the conformance tests use.
 pub(crate) struct Tools {
     pub(crate) java: Java,

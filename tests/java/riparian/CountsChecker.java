@@ -8,7 +8,8 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  * Waits until the counts of the word count are those of the first {@code --count} lines.
  *
  * <p>{@code --exact true}: equal, and still equal two seconds later. Otherwise at least: a crash of an at-least-once
- * application may count a word twice, but never lose one. Prints {@code right WORDS SURPLUS} or what is wrong.
+ * application may count a word twice, but never lose one. Prints {@code right WORDS SURPLUS} or what is wrong;
+ * {@code --top N} lists the N most frequent words first.
  */
 public final class CountsChecker {
     private static final long QUIET_MS = 2000;
@@ -30,6 +31,10 @@ public final class CountsChecker {
                 }
                 long now = System.currentTimeMillis();
                 if (now - changed >= QUIET_MS && wrong(expected, counts, exact) == null) {
+                    counts.entrySet().stream()
+                            .sorted(Map.Entry.<String, Long>comparingByValue().reversed())
+                            .limit(options.number("top", 0))
+                            .forEach(entry -> System.out.println("word " + entry.getKey() + " " + entry.getValue()));
                     long surplus = counts.values().stream().mapToLong(it -> it).sum()
                             - expected.values().stream().mapToLong(it -> it).sum();
                     System.out.println("right " + counts.size() + " " + surplus);

@@ -13,7 +13,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *
  * <p>Line {@code n} goes to partition {@code n} modulo their number, with the number as its key. Prints
  * {@code acked PARTITION OFFSET N} for each acknowledged record and {@code done ACKED FAILED} at the end; exits with 1
- * when a record was refused. {@code --quiet true} prints the last line only.
+ * when a record was refused. {@code --quiet true} prints {@code fed N} now and then instead of each record.
  */
 public final class Feeder {
     private Feeder() {}
@@ -52,7 +52,10 @@ public final class Feeder {
                         out.println("failed " + number + " " + error);
                         return;
                     }
-                    acked.incrementAndGet();
+                    long total = acked.incrementAndGet();
+                    if (quiet && total % 50 == 0) {
+                        out.println("fed " + total);
+                    }
                     if (!quiet) {
                         out.println("acked " + partition + " " + metadata.offset() + " " + number);
                     }

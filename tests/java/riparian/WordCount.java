@@ -10,6 +10,7 @@ import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
@@ -26,7 +27,8 @@ import org.apache.kafka.streams.kstream.Produced;
  * An ordinary word count: lines in, a repartition topic by word, a store of counts, counts out as text.
  *
  * <p>Prints one plain line for each change: {@code state OLD NEW}, {@code tasks THREAD active=... standby=...},
- * {@code error TEXT}, {@code closed}. Closes on SIGTERM; exits with 1 when Streams gives up.
+ * {@code counted N} (updates so far), {@code error TEXT}, {@code closed}. Closes on SIGTERM; exits with 1 when Streams
+ * gives up.
  */
 public final class WordCount {
     private WordCount() {}
@@ -49,6 +51,7 @@ public final class WordCount {
         }
         options.applySettings(config);
 
+        AtomicLong counted = new AtomicLong();
         StreamsBuilder builder = new StreamsBuilder();
         builder.stream(options.text("input", "text-lines"), Consumed.with(Serdes.String(), Serdes.String()))
                 .flatMapValues(line -> Arrays.asList(line.toLowerCase(Locale.ROOT).trim().split("\\W+")))
@@ -56,6 +59,7 @@ public final class WordCount {
                 .groupBy((key, word) -> word, Grouped.with("words", Serdes.String(), Serdes.String()))
                 .count(Materialized.as("counts"))
                 .toStream()
+                .peek((word, count) -> counted.incrementAndGet())
                 .mapValues(String::valueOf)
                 .to(options.text("output", "word-counts"), Produced.with(Serdes.String(), Serdes.String()));
 
@@ -83,7 +87,7 @@ public final class WordCount {
         Thread closer = new Thread(() -> finish(streams), "closer");
         Runtime.getRuntime().addShutdownHook(closer);
         streams.start();
-        printTasksUntil(streams, ended);
+        printProgressUntil(streams, counted, ended);
         if (failed.get()) {
             System.exit(1);
         }
@@ -94,7 +98,9 @@ public final class WordCount {
         say(clean ? "closed" : "error close timed out");
     }
 
-    private static void printTasksUntil(KafkaStreams streams, CountDownLatch ended) throws InterruptedException {
+    private static void printProgressUntil(KafkaStreams streams, AtomicLong counted, CountDownLatch ended)
+            throws InterruptedException {
+        long countedShown = 0;
         TreeMap<String, String> shown = new TreeMap<>();
         do {
             for (ThreadMetadata thread : streams.metadataForLocalThreads()) {
@@ -102,6 +108,11 @@ public final class WordCount {
                 if (!tasks.equals(shown.put(thread.threadName(), tasks))) {
                     say("tasks " + thread.threadName() + " " + tasks);
                 }
+            }
+            long countedNow = counted.get();
+            if (countedNow != countedShown) {
+                countedShown = countedNow;
+                say("counted " + countedNow);
             }
         } while (!ended.await(100, TimeUnit.MILLISECONDS));
     }

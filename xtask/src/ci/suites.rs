@@ -37,6 +37,7 @@ pub(super) fn all() -> Result<Vec<Suite>> {
     let mut suites = vec![
         quick("format", Work::Cargo(&["fmt", "--all", "--check"])),
         quick("tidy", Work::Check(super::tidy_suite)),
+        quick("codegen", Work::Cargo(&["xtask", "codegen", "--check"])),
         quick("lints", Work::Cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
         quick(
             "unit",
