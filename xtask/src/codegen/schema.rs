@@ -274,12 +274,12 @@ impl<'a> Parser<'a> {
         let section_docs = std::mem::take(&mut self.docs);
         let docs = if section_docs.is_empty() { schema.docs.clone() } else { section_docs };
         let mut structs = vec![Struct { docs, name: name.clone(), versions, fields: Vec::new() }];
-        structs[0].fields = self.fields(versions, &mut structs, true)?;
+        structs[0].fields = self.fields(&name, versions, &mut structs, true)?;
         Ok(Message { name, versions, flexible_from, structs })
     }
 
     /// The fields up to the closing brace; structs found on the way are added to `structs`.
-    fn fields(&mut self, parent: Range, structs: &mut Vec<Struct>, top: bool) -> Result<Vec<Field>> {
+    fn fields(&mut self, owner: &str, parent: Range, structs: &mut Vec<Struct>, top: bool) -> Result<Vec<Field>> {
         let mut fields = Vec::new();
         loop {
             let line = self.next().context("'}' is missing")?;
@@ -300,7 +300,9 @@ impl<'a> Parser<'a> {
             let field = field(line, docs, parent)?;
             if opens {
                 let name = field.kind.struct_name().context("only a struct has fields")?.to_string();
-                self.define(&name, field.docs.clone(), field.versions, structs)?;
+                let role = if matches!(field.kind, Type::Array(_)) { "One" } else { "The value" };
+                let docs = vec![format!("{role} of [`{owner}::{}`].", field.name)];
+                self.define(&name, docs, field.versions, structs)?;
             }
             fields.push(field);
         }
@@ -310,7 +312,7 @@ impl<'a> Parser<'a> {
         ensure!(structs.iter().all(|s| s.name != name), "struct {name} is defined twice");
         let index = structs.len();
         structs.push(Struct { docs, name: name.into(), versions, fields: Vec::new() });
-        structs[index].fields = self.fields(versions, structs, false)?;
+        structs[index].fields = self.fields(name, versions, structs, false)?;
         Ok(())
     }
 }
@@ -435,7 +437,8 @@ mod tests {
         let request = &schema.messages[0];
         assert_eq!(request.name, "XRequest");
         assert_eq!(request.structs[1].name, "B");
-        assert_eq!(request.structs[1].docs, ["A."]);
+        assert_eq!(request.structs[0].fields[0].docs, ["A."]);
+        assert_eq!(request.structs[1].docs, ["One of [`XRequest::a`]."]);
         assert_eq!(request.structs[1].fields[0].versions, Range { min: 2, max: 3 });
         assert_eq!(request.structs[0].fields[0].nullable, Some(Range { min: 2, max: 4 }));
         assert_eq!(request.structs[0].fields[1].default, Default::Text("x".into()));

@@ -872,7 +872,7 @@ pub(crate) mod init_producer_id_request {
             transaction_timeout_ms: luck.int32(),
             producer_id: if version >= 3 { luck.int64() } else { -1 },
             producer_epoch: if version >= 3 { luck.int16() } else { -1 },
-            enable2_pc: if version >= 6 { luck.bool() } else { false },
+            enable_2pc: if version >= 6 { luck.bool() } else { false },
             keep_prepared_txn: if version >= 6 { luck.bool() } else { false },
             unknown_tagged_fields: luck.tags(version >= 2, 0),
         }

@@ -11,9 +11,12 @@ use crate::ApiKey;
 /// Asks which APIs and versions the server speaks (KIP-35, KIP-511), and which cluster features are in force (KIP-584).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiVersionsRequest<'a> {
+    /// For logs and metrics, for example `apache-kafka-java`.
     pub client_software_name: Cow<'a, str>,
     pub client_software_version: Cow<'a, str>,
+    /// The cluster the client means to talk to; a mismatch tells it that an address was reused.
     pub cluster_id: Option<Cow<'a, str>>,
+    /// The node the client means to talk to; -1 when it does not know yet.
     pub node_id: i32,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -13,10 +13,15 @@ use crate::ApiKey;
 pub struct ApiVersionsResponse<'a> {
     pub error_code: i16,
     pub api_keys: Vec<ApiVersion>,
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
+    /// Levels of cluster features that this server can work with.
     pub supported_features: Vec<SupportedFeatureKey<'a>>,
+    /// Grows with every change of the finalized features; -1 if they are not known.
     pub finalized_features_epoch: i64,
+    /// Levels of cluster features that are in force.
     pub finalized_features: Vec<FinalizedFeatureKey<'a>>,
+    /// For clusters that move away from ZooKeeper; always false here.
     pub zk_migration_ready: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -136,7 +141,7 @@ impl<'a> ApiVersionsResponse<'a> {
     }
 }
 
-/// A part of [`ApiVersionsResponse`].
+/// One of [`ApiVersionsResponse::api_keys`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ApiVersion {
     pub api_key: i16,
@@ -167,7 +172,7 @@ impl ApiVersion {
     }
 }
 
-/// A part of [`ApiVersionsResponse`].
+/// One of [`ApiVersionsResponse::supported_features`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SupportedFeatureKey<'a> {
     pub name: Cow<'a, str>,
@@ -206,7 +211,7 @@ impl<'a> SupportedFeatureKey<'a> {
     }
 }
 
-/// A part of [`ApiVersionsResponse`].
+/// One of [`ApiVersionsResponse::finalized_features`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct FinalizedFeatureKey<'a> {
     pub name: Cow<'a, str>,

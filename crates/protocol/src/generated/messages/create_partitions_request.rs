@@ -12,7 +12,9 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CreatePartitionsRequest<'a> {
     pub topics: Vec<CreatePartitionsTopic<'a>>,
+    /// How long the server may take.
     pub timeout_ms: i32,
+    /// Check everything, change nothing.
     pub validate_only: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -64,11 +66,13 @@ impl<'a> CreatePartitionsRequest<'a> {
     }
 }
 
-/// A part of [`CreatePartitionsRequest`].
+/// One of [`CreatePartitionsRequest::topics`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreatePartitionsTopic<'a> {
     pub name: Cow<'a, str>,
+    /// The number of partitions afterwards.
     pub count: i32,
+    /// Brokers of each new partition; null lets the server choose.
     pub assignments: Option<Vec<CreatePartitionsAssignment>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -122,7 +126,7 @@ impl<'a> CreatePartitionsTopic<'a> {
     }
 }
 
-/// A part of [`CreatePartitionsRequest`].
+/// One of [`CreatePartitionsTopic::assignments`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CreatePartitionsAssignment {
     pub broker_ids: Vec<i32>,

@@ -11,6 +11,7 @@ use crate::ApiKey;
 /// Raises the partition count of topics.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CreatePartitionsResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub results: Vec<CreatePartitionsTopicResult<'a>>,
     /// Tagged fields that the schema does not define.
@@ -60,11 +61,12 @@ impl<'a> CreatePartitionsResponse<'a> {
     }
 }
 
-/// A part of [`CreatePartitionsResponse`].
+/// One of [`CreatePartitionsResponse::results`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CreatePartitionsTopicResult<'a> {
     pub name: Cow<'a, str>,
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

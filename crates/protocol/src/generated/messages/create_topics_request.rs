@@ -12,7 +12,9 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateTopicsRequest<'a> {
     pub topics: Vec<CreatableTopic<'a>>,
+    /// How long the server may take.
     pub timeout_ms: i32,
+    /// Check everything, change nothing.
     pub validate_only: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -70,12 +72,15 @@ impl<'a> CreateTopicsRequest<'a> {
     }
 }
 
-/// A part of [`CreateTopicsRequest`].
+/// One of [`CreateTopicsRequest::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CreatableTopic<'a> {
     pub name: Cow<'a, str>,
+    /// -1 for the default, or with assignments.
     pub num_partitions: i32,
+    /// -1 for the default, or with assignments.
     pub replication_factor: i16,
+    /// Brokers of each partition; empty lets the server choose.
     pub assignments: Vec<CreatableReplicaAssignment>,
     pub configs: Vec<CreatableTopicConfig<'a>>,
     /// Tagged fields that the schema does not define.
@@ -119,7 +124,7 @@ impl<'a> CreatableTopic<'a> {
     }
 }
 
-/// A part of [`CreateTopicsRequest`].
+/// One of [`CreatableTopic::assignments`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CreatableReplicaAssignment {
     pub partition_index: i32,
@@ -147,10 +152,11 @@ impl CreatableReplicaAssignment {
     }
 }
 
-/// A part of [`CreateTopicsRequest`].
+/// One of [`CreatableTopic::configs`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreatableTopicConfig<'a> {
     pub name: Cow<'a, str>,
+    /// Null asks for the default.
     pub value: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -12,6 +12,7 @@ use crate::ApiKey;
 /// Creates topics with partition counts or explicit assignments, and configs.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CreateTopicsResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub topics: Vec<CreatableTopicResult<'a>>,
     /// Tagged fields that the schema does not define.
@@ -61,15 +62,19 @@ impl<'a> CreateTopicsResponse<'a> {
     }
 }
 
-/// A part of [`CreateTopicsResponse`].
+/// One of [`CreateTopicsResponse::topics`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreatableTopicResult<'a> {
     pub name: Cow<'a, str>,
     pub topic_id: Uuid,
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
+    /// Why the configs are not shown.
     pub topic_config_error_code: i16,
+    /// -1 for the default, or with assignments.
     pub num_partitions: i32,
+    /// -1 for the default, or with assignments.
     pub replication_factor: i16,
     pub configs: Option<Vec<CreatableTopicConfigs<'a>>>,
     /// Tagged fields that the schema does not define.
@@ -169,13 +174,17 @@ impl<'a> CreatableTopicResult<'a> {
     }
 }
 
-/// A part of [`CreateTopicsResponse`].
+/// One of [`CreatableTopicResult::configs`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreatableTopicConfigs<'a> {
     pub name: Cow<'a, str>,
+    /// Null when it is secret.
     pub value: Option<Cow<'a, str>>,
+    /// Whether the config can be changed while the server runs.
     pub read_only: bool,
+    /// Where the value comes from.
     pub config_source: i8,
+    /// Whether the value is secret and therefore null.
     pub is_sensitive: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

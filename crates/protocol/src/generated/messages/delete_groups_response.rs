@@ -11,6 +11,7 @@ use crate::ApiKey;
 /// Deletes empty groups with their committed offsets.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DeleteGroupsResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub results: Vec<DeletableGroupResult<'a>>,
     /// Tagged fields that the schema does not define.
@@ -60,11 +61,12 @@ impl<'a> DeleteGroupsResponse<'a> {
     }
 }
 
-/// A part of [`DeleteGroupsResponse`].
+/// One of [`DeleteGroupsResponse::results`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DeletableGroupResult<'a> {
     pub group_id: Cow<'a, str>,
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -12,6 +12,7 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DeleteRecordsRequest<'a> {
     pub topics: Vec<DeleteRecordsTopic<'a>>,
+    /// How long the server may take.
     pub timeout_ms: i32,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -60,7 +61,7 @@ impl<'a> DeleteRecordsRequest<'a> {
     }
 }
 
-/// A part of [`DeleteRecordsRequest`].
+/// One of [`DeleteRecordsRequest::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DeleteRecordsTopic<'a> {
     pub name: Cow<'a, str>,
@@ -97,10 +98,11 @@ impl<'a> DeleteRecordsTopic<'a> {
     }
 }
 
-/// A part of [`DeleteRecordsRequest`].
+/// One of [`DeleteRecordsTopic::partitions`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DeleteRecordsPartition {
     pub partition_index: i32,
+    /// The first offset to keep; -1 is the high watermark.
     pub offset: i64,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -11,6 +11,7 @@ use crate::ApiKey;
 /// Moves the start of partitions forward, so that older records can be dropped.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DeleteRecordsResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub topics: Vec<DeleteRecordsTopicResult<'a>>,
     /// Tagged fields that the schema does not define.
@@ -60,7 +61,7 @@ impl<'a> DeleteRecordsResponse<'a> {
     }
 }
 
-/// A part of [`DeleteRecordsResponse`].
+/// One of [`DeleteRecordsResponse::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DeleteRecordsTopicResult<'a> {
     pub name: Cow<'a, str>,
@@ -97,10 +98,11 @@ impl<'a> DeleteRecordsTopicResult<'a> {
     }
 }
 
-/// A part of [`DeleteRecordsResponse`].
+/// One of [`DeleteRecordsTopicResult::partitions`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DeleteRecordsPartitionResult {
     pub partition_index: i32,
+    /// The first offset afterwards, the lowest of all replicas; -1 with an error.
     pub low_watermark: i64,
     pub error_code: i16,
     /// Tagged fields that the schema does not define.

@@ -12,8 +12,11 @@ use crate::ApiKey;
 /// Deletes topics by name or id.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DeleteTopicsRequest<'a> {
+    /// Topics by name, or by id with a null name.
     pub topics: Vec<DeleteTopicState<'a>>,
+    /// Topics by name.
     pub topic_names: Vec<Cow<'a, str>>,
+    /// How long the server may take.
     pub timeout_ms: i32,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -71,7 +74,7 @@ impl<'a> DeleteTopicsRequest<'a> {
     }
 }
 
-/// A part of [`DeleteTopicsRequest`].
+/// One of [`DeleteTopicsRequest::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DeleteTopicState<'a> {
     pub name: Option<Cow<'a, str>>,

@@ -12,6 +12,7 @@ use crate::ApiKey;
 /// Deletes topics by name or id.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DeleteTopicsResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub responses: Vec<DeletableTopicResult<'a>>,
     /// Tagged fields that the schema does not define.
@@ -61,12 +62,13 @@ impl<'a> DeleteTopicsResponse<'a> {
     }
 }
 
-/// A part of [`DeleteTopicsResponse`].
+/// One of [`DeleteTopicsResponse::responses`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeletableTopicResult<'a> {
     pub name: Option<Cow<'a, str>>,
     pub topic_id: Uuid,
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

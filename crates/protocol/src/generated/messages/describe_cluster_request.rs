@@ -11,8 +11,11 @@ use crate::ApiKey;
 /// Asks for the cluster's id, controller and nodes (KIP-700).
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribeClusterRequest {
+    /// Fill in what the client may do with the cluster.
     pub include_cluster_authorized_operations: bool,
+    /// 1 brokers, 2 controllers.
     pub endpoint_type: i8,
+    /// Also list brokers that take no part at the moment.
     pub include_fenced_brokers: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -11,13 +11,17 @@ use crate::ApiKey;
 /// Asks for the cluster's id, controller and nodes (KIP-700).
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribeClusterResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
+    /// 1 brokers, 2 controllers.
     pub endpoint_type: i8,
     pub cluster_id: Cow<'a, str>,
     pub controller_id: i32,
     pub brokers: Vec<DescribeClusterBroker<'a>>,
+    /// A bit per operation that the client may do; the smallest number when not asked for.
     pub cluster_authorized_operations: i32,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -102,12 +106,13 @@ impl<'a> DescribeClusterResponse<'a> {
     }
 }
 
-/// A part of [`DescribeClusterResponse`].
+/// One of [`DescribeClusterResponse::brokers`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeClusterBroker<'a> {
     pub broker_id: i32,
     pub host: Cow<'a, str>,
     pub port: i32,
+    /// The node's rack, if it has one.
     pub rack: Option<Cow<'a, str>>,
     pub is_fenced: bool,
     /// Tagged fields that the schema does not define.

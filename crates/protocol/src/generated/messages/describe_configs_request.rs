@@ -12,7 +12,9 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeConfigsRequest<'a> {
     pub resources: Vec<DescribeConfigsResource<'a>>,
+    /// Show where else the value could have come from.
     pub include_synonyms: bool,
+    /// Show what the config is for.
     pub include_documentation: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -68,11 +70,13 @@ impl<'a> DescribeConfigsRequest<'a> {
     }
 }
 
-/// A part of [`DescribeConfigsRequest`].
+/// One of [`DescribeConfigsRequest::resources`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribeConfigsResource<'a> {
+    /// 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
     pub resource_type: i8,
     pub resource_name: Cow<'a, str>,
+    /// The configs to show; null is all.
     pub configuration_keys: Option<Vec<Cow<'a, str>>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -11,6 +11,7 @@ use crate::ApiKey;
 /// Asks for the configs of topics, brokers, groups and other resources.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeConfigsResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub results: Vec<DescribeConfigsResult<'a>>,
     /// Tagged fields that the schema does not define.
@@ -60,11 +61,13 @@ impl<'a> DescribeConfigsResponse<'a> {
     }
 }
 
-/// A part of [`DescribeConfigsResponse`].
+/// One of [`DescribeConfigsResponse::results`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribeConfigsResult<'a> {
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
+    /// 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
     pub resource_type: i8,
     pub resource_name: Cow<'a, str>,
     pub configs: Vec<DescribeConfigsResourceResult<'a>>,
@@ -122,15 +125,20 @@ impl<'a> DescribeConfigsResult<'a> {
     }
 }
 
-/// A part of [`DescribeConfigsResponse`].
+/// One of [`DescribeConfigsResult::configs`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribeConfigsResourceResult<'a> {
     pub name: Cow<'a, str>,
     pub value: Option<Cow<'a, str>>,
+    /// Whether the config can be changed while the server runs.
     pub read_only: bool,
+    /// Where the value comes from.
     pub config_source: i8,
+    /// Whether the value is secret and therefore null.
     pub is_sensitive: bool,
+    /// All settings that bear on the value, the strongest first.
     pub synonyms: Vec<DescribeConfigsSynonym<'a>>,
+    /// The type of the value, as a number.
     pub config_type: i8,
     pub documentation: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
@@ -203,7 +211,7 @@ impl<'a> DescribeConfigsResourceResult<'a> {
     }
 }
 
-/// A part of [`DescribeConfigsResponse`].
+/// One of [`DescribeConfigsResourceResult::synonyms`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribeConfigsSynonym<'a> {
     pub name: Cow<'a, str>,

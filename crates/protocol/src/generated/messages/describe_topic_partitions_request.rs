@@ -12,7 +12,9 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribeTopicPartitionsRequest<'a> {
     pub topics: Vec<TopicRequest<'a>>,
+    /// The most partitions of one page.
     pub response_partition_limit: i32,
+    /// Where the page begins; null from the start.
     pub cursor: Option<Cursor<'a>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -76,7 +78,7 @@ impl<'a> DescribeTopicPartitionsRequest<'a> {
     }
 }
 
-/// A part of [`DescribeTopicPartitionsRequest`].
+/// One of [`DescribeTopicPartitionsRequest::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopicRequest<'a> {
     pub name: Cow<'a, str>,
@@ -101,7 +103,7 @@ impl<'a> TopicRequest<'a> {
     }
 }
 
-/// A part of [`DescribeTopicPartitionsRequest`].
+/// The value of [`DescribeTopicPartitionsRequest::cursor`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Cursor<'a> {
     pub topic_name: Cow<'a, str>,

@@ -12,8 +12,10 @@ use crate::ApiKey;
 /// Asks for topics and their partitions a page at a time (KIP-966).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeTopicPartitionsResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub topics: Vec<DescribeTopicPartitionsResponseTopic<'a>>,
+    /// Where the next page begins; null at the end.
     pub next_cursor: Option<Cursor<'a>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -66,7 +68,7 @@ impl<'a> DescribeTopicPartitionsResponse<'a> {
     }
 }
 
-/// A part of [`DescribeTopicPartitionsResponse`].
+/// One of [`DescribeTopicPartitionsResponse::topics`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribeTopicPartitionsResponseTopic<'a> {
     pub error_code: i16,
@@ -74,6 +76,7 @@ pub struct DescribeTopicPartitionsResponseTopic<'a> {
     pub topic_id: Uuid,
     pub is_internal: bool,
     pub partitions: Vec<DescribeTopicPartitionsResponsePartition>,
+    /// A bit per operation that the client may do; the smallest number when not asked for.
     pub topic_authorized_operations: i32,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -131,7 +134,7 @@ impl<'a> DescribeTopicPartitionsResponseTopic<'a> {
     }
 }
 
-/// A part of [`DescribeTopicPartitionsResponse`].
+/// One of [`DescribeTopicPartitionsResponseTopic::partitions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribeTopicPartitionsResponsePartition {
     pub error_code: i16,
@@ -140,8 +143,11 @@ pub struct DescribeTopicPartitionsResponsePartition {
     pub leader_epoch: i32,
     pub replica_nodes: Vec<i32>,
     pub isr_nodes: Vec<i32>,
+    /// Replicas that left the in-sync set but have everything (KIP-966).
     pub eligible_leader_replicas: Option<Vec<i32>>,
+    /// The last eligible replicas, kept when none is left (KIP-966).
     pub last_known_elr: Option<Vec<i32>>,
+    /// Replicas on brokers that are down.
     pub offline_replicas: Vec<i32>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -195,7 +201,7 @@ impl DescribeTopicPartitionsResponsePartition {
     }
 }
 
-/// A part of [`DescribeTopicPartitionsResponse`].
+/// The value of [`DescribeTopicPartitionsResponse::next_cursor`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Cursor<'a> {
     pub topic_name: Cow<'a, str>,

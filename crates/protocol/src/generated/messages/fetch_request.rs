@@ -12,17 +12,28 @@ use crate::ApiKey;
 /// Reads record batches from partitions, waiting until there are enough bytes or the wait is over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchRequest<'a> {
+    /// Sent by replicas and voters of a Raft log, checked against the server's.
     pub cluster_id: Option<Cow<'a, str>>,
+    /// The broker that follows; -1 is a client.
     pub replica_id: i32,
+    /// Who follows; takes the place of the replica id.
     pub replica_state: ReplicaState,
+    /// How long to wait for the bytes wanted.
     pub max_wait_ms: i32,
+    /// Answer as soon as there is this much.
     pub min_bytes: i32,
+    /// Answer with at most about this much; the first batch is sent whatever its size.
     pub max_bytes: i32,
+    /// 0 reads everything up to the high watermark, 1 only up to the last stable offset.
     pub isolation_level: i8,
+    /// The fetch session; 0 without one (KIP-227).
     pub session_id: i32,
+    /// Counts requests of a session; 0 opens one, -1 closes it or goes without.
     pub session_epoch: i32,
     pub topics: Vec<FetchTopic<'a>>,
+    /// Partitions to take out of the session.
     pub forgotten_topics_data: Vec<ForgottenTopic<'a>>,
+    /// The reader's rack, to find a replica that is near (KIP-392).
     pub rack_id: Cow<'a, str>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -171,10 +182,12 @@ impl<'a> FetchRequest<'a> {
     }
 }
 
-/// A part of [`FetchRequest`].
+/// The value of [`FetchRequest::replica_state`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplicaState {
+    /// The broker that follows; -1 is a client.
     pub replica_id: i32,
+    /// The follower's broker epoch.
     pub replica_epoch: i64,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -203,7 +216,7 @@ impl ReplicaState {
     }
 }
 
-/// A part of [`FetchRequest`].
+/// One of [`FetchRequest::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct FetchTopic<'a> {
     pub topic: Cow<'a, str>,
@@ -248,16 +261,22 @@ impl<'a> FetchTopic<'a> {
     }
 }
 
-/// A part of [`FetchRequest`].
+/// One of [`FetchTopic::partitions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchPartition {
     pub partition: i32,
+    /// The leader epoch the client knows, for the server to compare; -1 skips the check.
     pub current_leader_epoch: i32,
     pub fetch_offset: i64,
+    /// The leader epoch of the last record read; the server compares it to find truncations.
     pub last_fetched_epoch: i32,
+    /// The follower's first offset; -1 from clients.
     pub log_start_offset: i64,
+    /// About how much to send of this partition.
     pub partition_max_bytes: i32,
+    /// The follower's log directory (KIP-853).
     pub replica_directory_id: Uuid,
+    /// The high watermark the follower knows (KIP-1166).
     pub high_watermark: i64,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -343,7 +362,7 @@ impl FetchPartition {
     }
 }
 
-/// A part of [`FetchRequest`].
+/// One of [`FetchRequest::forgotten_topics_data`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ForgottenTopic<'a> {
     pub topic: Cow<'a, str>,

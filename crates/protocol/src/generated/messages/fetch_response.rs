@@ -12,10 +12,13 @@ use crate::ApiKey;
 /// Reads record batches from partitions, waiting until there are enough bytes or the wait is over.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct FetchResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub error_code: i16,
+    /// The session that was opened or continued; 0 when there is none.
     pub session_id: i32,
     pub responses: Vec<FetchableTopicResponse<'a>>,
+    /// Addresses of the leaders named in this answer (KIP-951).
     pub node_endpoints: Vec<NodeEndpoint<'a>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -99,7 +102,7 @@ impl<'a> FetchResponse<'a> {
     }
 }
 
-/// A part of [`FetchResponse`].
+/// One of [`FetchResponse::responses`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct FetchableTopicResponse<'a> {
     pub topic: Cow<'a, str>,
@@ -144,19 +147,28 @@ impl<'a> FetchableTopicResponse<'a> {
     }
 }
 
-/// A part of [`FetchResponse`].
+/// One of [`FetchableTopicResponse::partitions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartitionData<'a> {
     pub partition_index: i32,
     pub error_code: i16,
+    /// Readers see nothing at or behind it.
     pub high_watermark: i64,
+    /// The first offset of an open transaction, or the high watermark.
     pub last_stable_offset: i64,
+    /// The first offset of the partition.
     pub log_start_offset: i64,
+    /// Where the reader's log stops to agree with the leader's.
     pub diverging_epoch: EpochEndOffset,
+    /// Who leads the partition now, when the answer is that it is somebody else.
     pub current_leader: LeaderIdAndEpoch,
+    /// The snapshot to read instead, of a Raft log (KIP-630).
     pub snapshot_id: SnapshotId,
+    /// Transactions to leave out that reach into the records; null unless isolation is asked for.
     pub aborted_transactions: Option<Vec<AbortedTransaction>>,
+    /// A broker to read from instead; -1 for none.
     pub preferred_read_replica: i32,
+    /// Whole batches; the first may begin before the offset asked for, the last may be cut.
     pub records: Option<Cow<'a, [u8]>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -296,7 +308,7 @@ impl<'a> PartitionData<'a> {
     }
 }
 
-/// A part of [`FetchResponse`].
+/// The value of [`PartitionData::diverging_epoch`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochEndOffset {
     pub epoch: i32,
@@ -328,7 +340,7 @@ impl EpochEndOffset {
     }
 }
 
-/// A part of [`FetchResponse`].
+/// The value of [`PartitionData::current_leader`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeaderIdAndEpoch {
     pub leader_id: i32,
@@ -360,7 +372,7 @@ impl LeaderIdAndEpoch {
     }
 }
 
-/// A part of [`FetchResponse`].
+/// The value of [`PartitionData::snapshot_id`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SnapshotId {
     pub end_offset: i64,
@@ -392,10 +404,11 @@ impl SnapshotId {
     }
 }
 
-/// A part of [`FetchResponse`].
+/// One of [`PartitionData::aborted_transactions`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct AbortedTransaction {
     pub producer_id: i64,
+    /// Where the transaction begins in this partition.
     pub first_offset: i64,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -420,12 +433,13 @@ impl AbortedTransaction {
     }
 }
 
-/// A part of [`FetchResponse`].
+/// One of [`FetchResponse::node_endpoints`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct NodeEndpoint<'a> {
     pub node_id: i32,
     pub host: Cow<'a, str>,
     pub port: i32,
+    /// The node's rack, if it has one.
     pub rack: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -11,8 +11,11 @@ use crate::ApiKey;
 /// Asks which node coordinates a group, a transaction or a share partition.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct FindCoordinatorRequest<'a> {
+    /// A group id or a transactional id.
     pub key: Cow<'a, str>,
+    /// 0 group, 1 transaction, 2 share partition.
     pub key_type: i8,
+    /// Several keys of one type, each answered by itself.
     pub coordinator_keys: Vec<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

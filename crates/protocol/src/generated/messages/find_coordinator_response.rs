@@ -11,8 +11,10 @@ use crate::ApiKey;
 /// Asks which node coordinates a group, a transaction or a share partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindCoordinatorResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
     pub node_id: i32,
     pub host: Cow<'a, str>,
@@ -123,7 +125,7 @@ impl<'a> FindCoordinatorResponse<'a> {
     }
 }
 
-/// A part of [`FindCoordinatorResponse`].
+/// One of [`FindCoordinatorResponse::coordinators`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coordinator<'a> {
     pub key: Cow<'a, str>,
@@ -131,6 +133,7 @@ pub struct Coordinator<'a> {
     pub host: Cow<'a, str>,
     pub port: i32,
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

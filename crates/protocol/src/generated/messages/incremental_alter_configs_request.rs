@@ -12,6 +12,7 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct IncrementalAlterConfigsRequest<'a> {
     pub resources: Vec<AlterConfigsResource<'a>>,
+    /// Check everything, change nothing.
     pub validate_only: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -60,9 +61,10 @@ impl<'a> IncrementalAlterConfigsRequest<'a> {
     }
 }
 
-/// A part of [`IncrementalAlterConfigsRequest`].
+/// One of [`IncrementalAlterConfigsRequest::resources`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct AlterConfigsResource<'a> {
+    /// 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
     pub resource_type: i8,
     pub resource_name: Cow<'a, str>,
     pub configs: Vec<AlterableConfig<'a>>,
@@ -101,10 +103,11 @@ impl<'a> AlterConfigsResource<'a> {
     }
 }
 
-/// A part of [`IncrementalAlterConfigsRequest`].
+/// One of [`AlterConfigsResource::configs`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterableConfig<'a> {
     pub name: Cow<'a, str>,
+    /// 0 sets, 1 deletes, 2 appends to a list, 3 subtracts from a list.
     pub config_operation: i8,
     pub value: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.

@@ -11,6 +11,7 @@ use crate::ApiKey;
 /// Sets, deletes, appends to or subtracts from single configs of resources (KIP-339).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct IncrementalAlterConfigsResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub responses: Vec<AlterConfigsResourceResponse<'a>>,
     /// Tagged fields that the schema does not define.
@@ -60,11 +61,13 @@ impl<'a> IncrementalAlterConfigsResponse<'a> {
     }
 }
 
-/// A part of [`IncrementalAlterConfigsResponse`].
+/// One of [`IncrementalAlterConfigsResponse::responses`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterConfigsResourceResponse<'a> {
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
+    /// 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
     pub resource_type: i8,
     pub resource_name: Cow<'a, str>,
     /// Tagged fields that the schema does not define.

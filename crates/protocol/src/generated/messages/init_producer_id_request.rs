@@ -11,11 +11,17 @@ use crate::ApiKey;
 /// Asks for a producer id and epoch; with a transactional id it fences earlier producers and ends their transaction (KIP-98).
 #[derive(Clone, Debug, PartialEq)]
 pub struct InitProducerIdRequest<'a> {
+    /// Null for a producer that is only idempotent.
     pub transactional_id: Option<Cow<'a, str>>,
+    /// After this the server aborts a transaction that its producer does not end.
     pub transaction_timeout_ms: i32,
+    /// The id to go on with; -1 asks for a new one.
     pub producer_id: i64,
+    /// The epoch that goes with the id; -1 with a new one.
     pub producer_epoch: i16,
-    pub enable2_pc: bool,
+    /// The transactions are part of two-phase commits (KIP-939).
+    pub enable_2pc: bool,
+    /// Leave a prepared transaction open (KIP-939).
     pub keep_prepared_txn: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -28,7 +34,7 @@ impl Default for InitProducerIdRequest<'_> {
             transaction_timeout_ms: 0,
             producer_id: -1,
             producer_epoch: -1,
-            enable2_pc: false,
+            enable_2pc: false,
             keep_prepared_txn: false,
             unknown_tagged_fields: TaggedFields::new(),
         }
@@ -54,7 +60,7 @@ impl<'a> InitProducerIdRequest<'a> {
             transaction_timeout_ms: reader.int32()?,
             producer_id: if version >= 3 { reader.int64()? } else { -1 },
             producer_epoch: if version >= 3 { reader.int16()? } else { -1 },
-            enable2_pc: if version >= 6 { reader.bool()? } else { false },
+            enable_2pc: if version >= 6 { reader.bool()? } else { false },
             keep_prepared_txn: if version >= 6 { reader.bool()? } else { false },
             unknown_tagged_fields: reader.unknown_tags(flexible)?,
         })
@@ -79,9 +85,9 @@ impl<'a> InitProducerIdRequest<'a> {
             write::require(self.producer_epoch == -1, "InitProducerIdRequest.producer_epoch", version)?;
         }
         if version >= 6 {
-            write::bool(out, self.enable2_pc);
+            write::bool(out, self.enable_2pc);
         } else {
-            write::require(!self.enable2_pc, "InitProducerIdRequest.enable2_pc", version)?;
+            write::require(!self.enable_2pc, "InitProducerIdRequest.enable_2pc", version)?;
         }
         if version >= 6 {
             write::bool(out, self.keep_prepared_txn);
@@ -99,7 +105,7 @@ impl<'a> InitProducerIdRequest<'a> {
             transaction_timeout_ms: self.transaction_timeout_ms,
             producer_id: self.producer_id,
             producer_epoch: self.producer_epoch,
-            enable2_pc: self.enable2_pc,
+            enable_2pc: self.enable_2pc,
             keep_prepared_txn: self.keep_prepared_txn,
             unknown_tagged_fields: self.unknown_tagged_fields,
         }

@@ -11,11 +11,14 @@ use crate::ApiKey;
 /// Asks for a producer id and epoch; with a transactional id it fences earlier producers and ends their transaction (KIP-98).
 #[derive(Clone, Debug, PartialEq)]
 pub struct InitProducerIdResponse {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub error_code: i16,
     pub producer_id: i64,
     pub producer_epoch: i16,
+    /// The producer of the transaction left open; -1 if there is none.
     pub ongoing_txn_producer_id: i64,
+    /// The epoch that goes with it.
     pub ongoing_txn_producer_epoch: i16,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -11,7 +11,9 @@ use crate::ApiKey;
 /// Lists the groups that a node coordinates, by state and type if wished.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ListGroupsRequest<'a> {
+    /// Only groups in these states; empty is all.
     pub states_filter: Vec<Cow<'a, str>>,
+    /// Only groups of these types; empty is all.
     pub types_filter: Vec<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

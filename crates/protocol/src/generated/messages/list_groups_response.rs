@@ -11,6 +11,7 @@ use crate::ApiKey;
 /// Lists the groups that a node coordinates, by state and type if wished.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ListGroupsResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub error_code: i16,
     pub groups: Vec<ListedGroup<'a>>,
@@ -66,12 +67,14 @@ impl<'a> ListGroupsResponse<'a> {
     }
 }
 
-/// A part of [`ListGroupsResponse`].
+/// One of [`ListGroupsResponse::groups`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ListedGroup<'a> {
     pub group_id: Cow<'a, str>,
+    /// `consumer`, `streams`, `connect` or whatever the members said.
     pub protocol_type: Cow<'a, str>,
     pub group_state: Cow<'a, str>,
+    /// `classic`, `consumer`, `streams` or `share`.
     pub group_type: Cow<'a, str>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

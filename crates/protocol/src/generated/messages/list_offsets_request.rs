@@ -11,9 +11,12 @@ use crate::ApiKey;
 /// Asks for the first, the last, or the first offset at or after a timestamp of partitions.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ListOffsetsRequest<'a> {
+    /// The broker that follows; -1 is a client.
     pub replica_id: i32,
+    /// 0 reads everything up to the high watermark, 1 only up to the last stable offset.
     pub isolation_level: i8,
     pub topics: Vec<ListOffsetsTopic<'a>>,
+    /// How long to wait for an answer from tiered storage.
     pub timeout_ms: i32,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -74,7 +77,7 @@ impl<'a> ListOffsetsRequest<'a> {
     }
 }
 
-/// A part of [`ListOffsetsRequest`].
+/// One of [`ListOffsetsRequest::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ListOffsetsTopic<'a> {
     pub name: Cow<'a, str>,
@@ -111,11 +114,13 @@ impl<'a> ListOffsetsTopic<'a> {
     }
 }
 
-/// A part of [`ListOffsetsRequest`].
+/// One of [`ListOffsetsTopic::partitions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListOffsetsPartition {
     pub partition_index: i32,
+    /// The leader epoch the client knows, for the server to compare; -1 skips the check.
     pub current_leader_epoch: i32,
+    /// Milliseconds, or a code: -1 the end, -2 the start, -3 the record with the largest timestamp, -4 the start of what is local, -5 the end of what is tiered, -6 the start of what waits for tiering.
     pub timestamp: i64,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

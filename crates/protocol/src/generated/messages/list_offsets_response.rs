@@ -11,6 +11,7 @@ use crate::ApiKey;
 /// Asks for the first, the last, or the first offset at or after a timestamp of partitions.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ListOffsetsResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub topics: Vec<ListOffsetsTopicResponse<'a>>,
     /// Tagged fields that the schema does not define.
@@ -62,7 +63,7 @@ impl<'a> ListOffsetsResponse<'a> {
     }
 }
 
-/// A part of [`ListOffsetsResponse`].
+/// One of [`ListOffsetsResponse::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ListOffsetsTopicResponse<'a> {
     pub name: Cow<'a, str>,
@@ -99,12 +100,14 @@ impl<'a> ListOffsetsTopicResponse<'a> {
     }
 }
 
-/// A part of [`ListOffsetsResponse`].
+/// One of [`ListOffsetsTopicResponse::partitions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListOffsetsPartitionResponse {
     pub partition_index: i32,
     pub error_code: i16,
+    /// That of the record found; -1 for a code or when there is none.
     pub timestamp: i64,
+    /// -1 when there is no such record.
     pub offset: i64,
     pub leader_epoch: i32,
     /// Tagged fields that the schema does not define.

@@ -12,9 +12,13 @@ use crate::ApiKey;
 /// Asks for the cluster's nodes, and for topics with their partitions, leaders and replicas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetadataRequest<'a> {
+    /// The topics to describe; null is all, and in version 0 an empty list is all.
     pub topics: Option<Vec<MetadataRequestTopic<'a>>>,
+    /// Create missing topics, if the server does that.
     pub allow_auto_topic_creation: bool,
+    /// Fill in what the client may do with the cluster.
     pub include_cluster_authorized_operations: bool,
+    /// Fill in what the client may do with each topic.
     pub include_topic_authorized_operations: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -106,9 +110,10 @@ impl<'a> MetadataRequest<'a> {
     }
 }
 
-/// A part of [`MetadataRequest`].
+/// One of [`MetadataRequest::topics`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetadataRequestTopic<'a> {
+    /// Asks by id when it is not zero; the name is null then.
     pub topic_id: Uuid,
     pub name: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.

@@ -12,12 +12,16 @@ use crate::ApiKey;
 /// Asks for the cluster's nodes, and for topics with their partitions, leaders and replicas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetadataResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub brokers: Vec<MetadataResponseBroker<'a>>,
     pub cluster_id: Option<Cow<'a, str>>,
+    /// A broker that takes requests for the controller.
     pub controller_id: i32,
     pub topics: Vec<MetadataResponseTopic<'a>>,
+    /// A bit per operation that the client may do; the smallest number when not asked for.
     pub cluster_authorized_operations: i32,
+    /// An error that concerns the whole answer, such as an unknown cluster.
     pub error_code: i16,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -112,12 +116,13 @@ impl<'a> MetadataResponse<'a> {
     }
 }
 
-/// A part of [`MetadataResponse`].
+/// One of [`MetadataResponse::brokers`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct MetadataResponseBroker<'a> {
     pub node_id: i32,
     pub host: Cow<'a, str>,
     pub port: i32,
+    /// The node's rack, if it has one.
     pub rack: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -159,14 +164,17 @@ impl<'a> MetadataResponseBroker<'a> {
     }
 }
 
-/// A part of [`MetadataResponse`].
+/// One of [`MetadataResponse::topics`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetadataResponseTopic<'a> {
+    /// An error that concerns the whole answer, such as an unknown cluster.
     pub error_code: i16,
     pub name: Option<Cow<'a, str>>,
     pub topic_id: Uuid,
+    /// Whether the topic is the server's own.
     pub is_internal: bool,
     pub partitions: Vec<MetadataResponsePartition>,
+    /// A bit per operation that the client may do; the smallest number when not asked for.
     pub topic_authorized_operations: i32,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -239,15 +247,19 @@ impl<'a> MetadataResponseTopic<'a> {
     }
 }
 
-/// A part of [`MetadataResponse`].
+/// One of [`MetadataResponseTopic::partitions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetadataResponsePartition {
+    /// An error that concerns the whole answer, such as an unknown cluster.
     pub error_code: i16,
     pub partition_index: i32,
     pub leader_id: i32,
     pub leader_epoch: i32,
+    /// Brokers that hold the partition.
     pub replica_nodes: Vec<i32>,
+    /// Brokers whose replica is in sync.
     pub isr_nodes: Vec<i32>,
+    /// Replicas on brokers that are down.
     pub offline_replicas: Vec<i32>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -13,9 +13,13 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffsetCommitRequest<'a> {
     pub group_id: Cow<'a, str>,
+    /// A classic group's generation, otherwise the member's epoch; -1 from outside the group.
     pub generation_id_or_member_epoch: i32,
+    /// Empty from outside the group.
     pub member_id: Cow<'a, str>,
+    /// Set by static members (KIP-345).
     pub group_instance_id: Option<Cow<'a, str>>,
+    /// How long to keep the offset; not heeded any more.
     pub retention_time_ms: i64,
     pub topics: Vec<OffsetCommitRequestTopic<'a>>,
     /// Tagged fields that the schema does not define.
@@ -97,7 +101,7 @@ impl<'a> OffsetCommitRequest<'a> {
     }
 }
 
-/// A part of [`OffsetCommitRequest`].
+/// One of [`OffsetCommitRequest::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetCommitRequestTopic<'a> {
     pub name: Cow<'a, str>,
@@ -142,12 +146,15 @@ impl<'a> OffsetCommitRequestTopic<'a> {
     }
 }
 
-/// A part of [`OffsetCommitRequest`].
+/// One of [`OffsetCommitRequestTopic::partitions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffsetCommitRequestPartition<'a> {
     pub partition_index: i32,
+    /// The next offset to read.
     pub committed_offset: i64,
+    /// The leader epoch of the last record read.
     pub committed_leader_epoch: i32,
+    /// Anything the client wishes to keep with the offset.
     pub committed_metadata: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

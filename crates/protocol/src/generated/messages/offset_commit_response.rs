@@ -12,6 +12,7 @@ use crate::ApiKey;
 /// Stores the offsets that a group has consumed.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetCommitResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub topics: Vec<OffsetCommitResponseTopic<'a>>,
     /// Tagged fields that the schema does not define.
@@ -63,7 +64,7 @@ impl<'a> OffsetCommitResponse<'a> {
     }
 }
 
-/// A part of [`OffsetCommitResponse`].
+/// One of [`OffsetCommitResponse::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetCommitResponseTopic<'a> {
     pub name: Cow<'a, str>,
@@ -108,7 +109,7 @@ impl<'a> OffsetCommitResponseTopic<'a> {
     }
 }
 
-/// A part of [`OffsetCommitResponse`].
+/// One of [`OffsetCommitResponseTopic::partitions`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetCommitResponsePartition {
     pub partition_index: i32,

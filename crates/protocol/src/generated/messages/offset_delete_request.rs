@@ -53,7 +53,7 @@ impl<'a> OffsetDeleteRequest<'a> {
     }
 }
 
-/// A part of [`OffsetDeleteRequest`].
+/// One of [`OffsetDeleteRequest::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetDeleteRequestTopic<'a> {
     pub name: Cow<'a, str>,
@@ -80,7 +80,7 @@ impl<'a> OffsetDeleteRequestTopic<'a> {
     }
 }
 
-/// A part of [`OffsetDeleteRequest`].
+/// One of [`OffsetDeleteRequestTopic::partitions`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetDeleteRequestPartition {
     pub partition_index: i32,

@@ -12,6 +12,7 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetDeleteResponse<'a> {
     pub error_code: i16,
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub topics: Vec<OffsetDeleteResponseTopic<'a>>,
 }
@@ -57,7 +58,7 @@ impl<'a> OffsetDeleteResponse<'a> {
     }
 }
 
-/// A part of [`OffsetDeleteResponse`].
+/// One of [`OffsetDeleteResponse::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetDeleteResponseTopic<'a> {
     pub name: Cow<'a, str>,
@@ -84,7 +85,7 @@ impl<'a> OffsetDeleteResponseTopic<'a> {
     }
 }
 
-/// A part of [`OffsetDeleteResponse`].
+/// One of [`OffsetDeleteResponseTopic::partitions`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetDeleteResponsePartition {
     pub partition_index: i32,

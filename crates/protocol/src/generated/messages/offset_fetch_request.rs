@@ -13,8 +13,11 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffsetFetchRequest<'a> {
     pub group_id: Cow<'a, str>,
+    /// What to look up; null is everything that the group has committed.
     pub topics: Option<Vec<OffsetFetchRequestTopic<'a>>>,
+    /// Several groups, each answered by itself.
     pub groups: Vec<OffsetFetchRequestGroup<'a>>,
+    /// Answer with an error for offsets that an open transaction may change (KIP-447).
     pub require_stable: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -114,7 +117,7 @@ impl<'a> OffsetFetchRequest<'a> {
     }
 }
 
-/// A part of [`OffsetFetchRequest`].
+/// One of [`OffsetFetchRequest::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetFetchRequestTopic<'a> {
     pub name: Cow<'a, str>,
@@ -151,12 +154,15 @@ impl<'a> OffsetFetchRequestTopic<'a> {
     }
 }
 
-/// A part of [`OffsetFetchRequest`].
+/// One of [`OffsetFetchRequest::groups`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffsetFetchRequestGroup<'a> {
     pub group_id: Cow<'a, str>,
+    /// Set by members, to be told when their view is stale (KIP-848).
     pub member_id: Option<Cow<'a, str>>,
+    /// Goes with the member id.
     pub member_epoch: i32,
+    /// What to look up; null is everything that the group has committed.
     pub topics: Option<Vec<OffsetFetchRequestTopics<'a>>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -210,7 +216,7 @@ impl<'a> OffsetFetchRequestGroup<'a> {
     }
 }
 
-/// A part of [`OffsetFetchRequest`].
+/// One of [`OffsetFetchRequestGroup::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetFetchRequestTopics<'a> {
     pub name: Cow<'a, str>,

@@ -12,9 +12,11 @@ use crate::ApiKey;
 /// Asks for the offsets that groups have committed.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetFetchResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub topics: Vec<OffsetFetchResponseTopic<'a>>,
     pub error_code: i16,
+    /// Several groups, each answered by itself.
     pub groups: Vec<OffsetFetchResponseGroup<'a>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -89,7 +91,7 @@ impl<'a> OffsetFetchResponse<'a> {
     }
 }
 
-/// A part of [`OffsetFetchResponse`].
+/// One of [`OffsetFetchResponse::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetFetchResponseTopic<'a> {
     pub name: Cow<'a, str>,
@@ -126,12 +128,14 @@ impl<'a> OffsetFetchResponseTopic<'a> {
     }
 }
 
-/// A part of [`OffsetFetchResponse`].
+/// One of [`OffsetFetchResponseTopic::partitions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffsetFetchResponsePartition<'a> {
     pub partition_index: i32,
+    /// -1 when there is none.
     pub committed_offset: i64,
     pub committed_leader_epoch: i32,
+    /// What the client kept with the offset.
     pub metadata: Option<Cow<'a, str>>,
     pub error_code: i16,
     /// Tagged fields that the schema does not define.
@@ -190,7 +194,7 @@ impl<'a> OffsetFetchResponsePartition<'a> {
     }
 }
 
-/// A part of [`OffsetFetchResponse`].
+/// One of [`OffsetFetchResponse::groups`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetFetchResponseGroup<'a> {
     pub group_id: Cow<'a, str>,
@@ -229,7 +233,7 @@ impl<'a> OffsetFetchResponseGroup<'a> {
     }
 }
 
-/// A part of [`OffsetFetchResponse`].
+/// One of [`OffsetFetchResponseGroup::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetFetchResponseTopics<'a> {
     pub name: Cow<'a, str>,
@@ -272,12 +276,14 @@ impl<'a> OffsetFetchResponseTopics<'a> {
     }
 }
 
-/// A part of [`OffsetFetchResponse`].
+/// One of [`OffsetFetchResponseTopics::partitions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffsetFetchResponsePartitions<'a> {
     pub partition_index: i32,
+    /// -1 when there is none.
     pub committed_offset: i64,
     pub committed_leader_epoch: i32,
+    /// What the client kept with the offset.
     pub metadata: Option<Cow<'a, str>>,
     pub error_code: i16,
     /// Tagged fields that the schema does not define.

@@ -11,6 +11,7 @@ use crate::ApiKey;
 /// Asks where a leader epoch ends in partitions' logs, so that a reader can find out that records it has read were truncated (KIP-320).
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffsetForLeaderEpochRequest<'a> {
+    /// The broker that follows; -1 is a client, -2 unknown.
     pub replica_id: i32,
     pub topics: Vec<OffsetForLeaderTopic<'a>>,
     /// Tagged fields that the schema does not define.
@@ -68,7 +69,7 @@ impl<'a> OffsetForLeaderEpochRequest<'a> {
     }
 }
 
-/// A part of [`OffsetForLeaderEpochRequest`].
+/// One of [`OffsetForLeaderEpochRequest::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetForLeaderTopic<'a> {
     pub topic: Cow<'a, str>,
@@ -105,11 +106,13 @@ impl<'a> OffsetForLeaderTopic<'a> {
     }
 }
 
-/// A part of [`OffsetForLeaderEpochRequest`].
+/// One of [`OffsetForLeaderTopic::partitions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffsetForLeaderPartition {
     pub partition: i32,
+    /// The leader epoch the client knows, for the server to compare; -1 skips the check.
     pub current_leader_epoch: i32,
+    /// The epoch whose end is asked for.
     pub leader_epoch: i32,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -11,6 +11,7 @@ use crate::ApiKey;
 /// Asks where a leader epoch ends in partitions' logs, so that a reader can find out that records it has read were truncated (KIP-320).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetForLeaderEpochResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub topics: Vec<OffsetForLeaderTopicResult<'a>>,
     /// Tagged fields that the schema does not define.
@@ -60,7 +61,7 @@ impl<'a> OffsetForLeaderEpochResponse<'a> {
     }
 }
 
-/// A part of [`OffsetForLeaderEpochResponse`].
+/// One of [`OffsetForLeaderEpochResponse::topics`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct OffsetForLeaderTopicResult<'a> {
     pub topic: Cow<'a, str>,
@@ -97,12 +98,14 @@ impl<'a> OffsetForLeaderTopicResult<'a> {
     }
 }
 
-/// A part of [`OffsetForLeaderEpochResponse`].
+/// One of [`OffsetForLeaderTopicResult::partitions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochEndOffset {
     pub error_code: i16,
     pub partition: i32,
+    /// The largest epoch up to the one asked for; -1 if there is none.
     pub leader_epoch: i32,
+    /// The first offset behind that epoch.
     pub end_offset: i64,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

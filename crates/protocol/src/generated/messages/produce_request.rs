@@ -12,8 +12,11 @@ use crate::ApiKey;
 /// Appends record batches to partitions.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ProduceRequest<'a> {
+    /// Set by transactional producers, together with a producer id inside the batches.
     pub transactional_id: Option<Cow<'a, str>>,
+    /// -1 answers when the records are durable, 1 when the leader has them, 0 never.
     pub acks: i16,
+    /// How long the server may take.
     pub timeout_ms: i32,
     pub topic_data: Vec<TopicProduceData<'a>>,
     /// Tagged fields that the schema does not define.
@@ -69,7 +72,7 @@ impl<'a> ProduceRequest<'a> {
     }
 }
 
-/// A part of [`ProduceRequest`].
+/// One of [`ProduceRequest::topic_data`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopicProduceData<'a> {
     pub name: Cow<'a, str>,
@@ -114,10 +117,11 @@ impl<'a> TopicProduceData<'a> {
     }
 }
 
-/// A part of [`ProduceRequest`].
+/// One of [`TopicProduceData::partition_data`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartitionProduceData<'a> {
     pub index: i32,
+    /// One record batch of format 2.
     pub records: Option<Cow<'a, [u8]>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

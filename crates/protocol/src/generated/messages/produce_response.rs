@@ -13,7 +13,9 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ProduceResponse<'a> {
     pub responses: Vec<TopicProduceResponse<'a>>,
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
+    /// Addresses of the leaders named in this answer (KIP-951).
     pub node_endpoints: Vec<NodeEndpoint<'a>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -85,7 +87,7 @@ impl<'a> ProduceResponse<'a> {
     }
 }
 
-/// A part of [`ProduceResponse`].
+/// One of [`ProduceResponse::responses`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopicProduceResponse<'a> {
     pub name: Cow<'a, str>,
@@ -130,16 +132,22 @@ impl<'a> TopicProduceResponse<'a> {
     }
 }
 
-/// A part of [`ProduceResponse`].
+/// One of [`TopicProduceResponse::partition_responses`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartitionProduceResponse<'a> {
     pub index: i32,
     pub error_code: i16,
+    /// The offset that the first record was given.
     pub base_offset: i64,
+    /// The time the batch was stamped with; -1 when it keeps the producer's times.
     pub log_append_time_ms: i64,
+    /// The first offset of the partition.
     pub log_start_offset: i64,
+    /// Which records the batch was refused for.
     pub record_errors: Vec<BatchIndexAndErrorMessage<'a>>,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
+    /// Who leads the partition now, when the answer is that it is somebody else.
     pub current_leader: LeaderIdAndEpoch,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -241,9 +249,10 @@ impl<'a> PartitionProduceResponse<'a> {
     }
 }
 
-/// A part of [`ProduceResponse`].
+/// One of [`PartitionProduceResponse::record_errors`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct BatchIndexAndErrorMessage<'a> {
+    /// The record's place in the batch.
     pub batch_index: i32,
     pub batch_index_error_message: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
@@ -278,7 +287,7 @@ impl<'a> BatchIndexAndErrorMessage<'a> {
     }
 }
 
-/// A part of [`ProduceResponse`].
+/// The value of [`PartitionProduceResponse::current_leader`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeaderIdAndEpoch {
     pub leader_id: i32,
@@ -310,12 +319,13 @@ impl LeaderIdAndEpoch {
     }
 }
 
-/// A part of [`ProduceResponse`].
+/// One of [`ProduceResponse::node_endpoints`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct NodeEndpoint<'a> {
     pub node_id: i32,
     pub host: Cow<'a, str>,
     pub port: i32,
+    /// The node's rack, if it has one.
     pub rack: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

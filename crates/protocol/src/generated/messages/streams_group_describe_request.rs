@@ -12,7 +12,9 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StreamsGroupDescribeRequest<'a> {
     pub group_ids: Vec<Cow<'a, str>>,
+    /// Fill in what the client may do with each group.
     pub include_authorized_operations: bool,
+    /// Show the description of the topology, if one is stored (KIP-1331).
     pub include_topology_description: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -11,6 +11,7 @@ use crate::ApiKey;
 /// Describes streams groups: topology, members, their current and target tasks (KIP-1071).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StreamsGroupDescribeResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub groups: Vec<DescribedGroup<'a>>,
     /// Tagged fields that the schema does not define.
@@ -58,20 +59,26 @@ impl<'a> StreamsGroupDescribeResponse<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// One of [`StreamsGroupDescribeResponse::groups`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribedGroup<'a> {
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
     pub group_id: Cow<'a, str>,
     pub group_state: Cow<'a, str>,
+    /// Counts changes of what the assignment depends on.
     pub group_epoch: i32,
+    /// The group epoch that the target assignment was computed for.
     pub assignment_epoch: i32,
     pub topology: Option<Topology<'a>>,
     pub members: Vec<Member<'a>>,
+    /// A bit per operation that the client may do; the smallest number when not asked for.
     pub authorized_operations: i32,
     pub topology_description: Option<TopologyDescription<'a>>,
+    /// 0 not asked for, 1 none stored, 2 could not be read, 3 here it is.
     pub topology_description_status: i8,
+    /// The assignor that computes the next assignment.
     pub assignor_name: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -177,10 +184,11 @@ impl<'a> DescribedGroup<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// The value of [`DescribedGroup::topology`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Topology<'a> {
     pub epoch: i32,
+    /// With the partition counts in force once all topics are known, before that as the members sent it.
     pub subtopologies: Option<Vec<Subtopology<'a>>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -212,13 +220,18 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// One of [`Topology::subtopologies`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Subtopology<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
+    /// Topics that the subtopology reads and does not make itself.
     pub source_topics: Vec<Cow<'a, str>>,
+    /// Repartition topics that the subtopology writes.
     pub repartition_sink_topics: Vec<Cow<'a, str>>,
+    /// Topics that hold the changes of the state stores.
     pub state_changelog_topics: Vec<TopicInfo<'a>>,
+    /// Repartition topics that the subtopology reads.
     pub repartition_source_topics: Vec<TopicInfo<'a>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -259,23 +272,29 @@ impl<'a> Subtopology<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// One of [`DescribedGroup::members`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Member<'a> {
     pub member_id: Cow<'a, str>,
+    /// The epoch the member has reached; -2 when it is a static one that is away.
     pub member_epoch: i32,
     pub instance_id: Option<Cow<'a, str>>,
     pub rack_id: Option<Cow<'a, str>>,
     pub client_id: Cow<'a, str>,
+    /// The address the member's heartbeats come from.
     pub client_host: Cow<'a, str>,
+    /// The version of the topology that the member has.
     pub topology_epoch: i32,
     pub process_id: Cow<'a, str>,
     pub user_endpoint: Option<Endpoint<'a>>,
     pub client_tags: Vec<KeyValue<'a>>,
     pub task_offsets: Vec<TaskOffset<'a>>,
     pub task_end_offsets: Vec<TaskOffset<'a>>,
+    /// The tasks that the member has.
     pub assignment: Assignment<'a>,
+    /// The tasks that the member should come to have.
     pub target_assignment: Assignment<'a>,
+    /// Whether the member uses the classic protocol.
     pub is_classic: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -349,7 +368,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// Where a process answers queries.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Endpoint<'a> {
     pub host: Cow<'a, str>,
@@ -380,11 +399,13 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// How far the state of a task is.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TaskOffset<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
     pub partition: i32,
+    /// Positions in the task's changelog partitions, added up.
     pub offset: i64,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -419,7 +440,7 @@ impl<'a> TaskOffset<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// Tasks of one member by role.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Assignment<'a> {
     pub active_tasks: Vec<TaskIds<'a>>,
@@ -458,9 +479,10 @@ impl<'a> Assignment<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// Tasks of one subtopology.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TaskIds<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
     pub partitions: Vec<i32>,
     /// Tagged fields that the schema does not define.
@@ -493,7 +515,7 @@ impl<'a> TaskIds<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// A name and a value.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct KeyValue<'a> {
     pub key: Cow<'a, str>,
@@ -528,12 +550,15 @@ impl<'a> KeyValue<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// A topic that the application needs and the server creates.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopicInfo<'a> {
     pub name: Cow<'a, str>,
+    /// 0 when the server is to find it out.
     pub partitions: i32,
+    /// 0 or -1 for the server's default.
     pub replication_factor: i16,
+    /// Configs to create the topic with.
     pub topic_configs: Vec<KeyValue<'a>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -571,7 +596,7 @@ impl<'a> TopicInfo<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// The topology as its developer sees it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopologyDescription<'a> {
     pub subtopologies: Vec<TopologyDescriptionSubtopology<'a>>,
@@ -606,9 +631,10 @@ impl<'a> TopologyDescription<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// The nodes of one subtopology.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopologyDescriptionSubtopology<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
     pub nodes: Vec<TopologyDescriptionNode<'a>>,
     /// Tagged fields that the schema does not define.
@@ -641,11 +667,13 @@ impl<'a> TopologyDescriptionSubtopology<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// A source, processor or sink.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopologyDescriptionNode<'a> {
     pub name: Cow<'a, str>,
+    /// 1 source, 2 processor, 3 sink.
     pub node_type: i8,
+    /// Topics that the subtopology reads and does not make itself.
     pub source_topics: Vec<Cow<'a, str>>,
     pub sink_topic: Option<Cow<'a, str>>,
     pub stores: Vec<Cow<'a, str>>,
@@ -692,7 +720,7 @@ impl<'a> TopologyDescriptionNode<'a> {
     }
 }
 
-/// A part of [`StreamsGroupDescribeResponse`].
+/// A store that every process has whole.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopologyDescriptionGlobalStore<'a> {
     pub source: TopologyDescriptionNode<'a>,

@@ -12,21 +12,36 @@ use crate::ApiKey;
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamsGroupHeartbeatRequest<'a> {
     pub group_id: Cow<'a, str>,
+    /// Made up by the member, kept for life.
     pub member_id: Cow<'a, str>,
+    /// 0 joins, -1 leaves, -2 leaves for a while (static members), otherwise the epoch the member has reached.
     pub member_epoch: i32,
+    /// The version of the endpoint map that the member has.
     pub endpoint_information_epoch: i32,
+    /// Set by static members.
     pub instance_id: Option<Cow<'a, str>>,
     pub rack_id: Option<Cow<'a, str>>,
+    /// How long the member may take to give up tasks; -1 when unchanged.
     pub rebalance_timeout_ms: i32,
+    /// Sent when joining.
     pub topology: Option<Topology<'a>>,
+    /// Tasks that the member has; null when unchanged.
     pub active_tasks: Option<Vec<TaskIds<'a>>>,
+    /// Standby tasks that the member has; null when unchanged.
     pub standby_tasks: Option<Vec<TaskIds<'a>>>,
+    /// Warm-up tasks that the member has; null when unchanged.
     pub warmup_tasks: Option<Vec<TaskIds<'a>>>,
+    /// One per Kafka Streams instance; its members share a disk.
     pub process_id: Option<Cow<'a, str>>,
+    /// Where the process answers interactive queries, if it does.
     pub user_endpoint: Option<Endpoint<'a>>,
+    /// For rack-aware placement of standby tasks.
     pub client_tags: Option<Vec<KeyValue<'a>>>,
+    /// Where the state of the member's tasks stands; null when unchanged.
     pub task_offsets: Option<Vec<TaskOffset<'a>>>,
+    /// Where the changelogs of these tasks end; null when unchanged.
     pub task_end_offsets: Option<Vec<TaskOffset<'a>>>,
+    /// Ask all members to stop.
     pub shutdown_application: bool,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -149,9 +164,10 @@ impl<'a> StreamsGroupHeartbeatRequest<'a> {
     }
 }
 
-/// A part of [`StreamsGroupHeartbeatRequest`].
+/// The value of [`StreamsGroupHeartbeatRequest::topology`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Topology<'a> {
+    /// The version of the topology.
     pub epoch: i32,
     pub subtopologies: Vec<Subtopology<'a>>,
     /// Tagged fields that the schema does not define.
@@ -184,15 +200,22 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// A part of [`StreamsGroupHeartbeatRequest`].
+/// One of [`Topology::subtopologies`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Subtopology<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
+    /// Topics that the subtopology reads and does not make itself.
     pub source_topics: Vec<Cow<'a, str>>,
+    /// Patterns of topics that the subtopology reads.
     pub source_topic_regex: Vec<Cow<'a, str>>,
+    /// Topics that hold the changes of the state stores.
     pub state_changelog_topics: Vec<TopicInfo<'a>>,
+    /// Repartition topics that the subtopology writes.
     pub repartition_sink_topics: Vec<Cow<'a, str>>,
+    /// Repartition topics that the subtopology reads.
     pub repartition_source_topics: Vec<TopicInfo<'a>>,
+    /// Sets of topics that must have the same number of partitions, as indexes into the lists of this subtopology.
     pub copartition_groups: Vec<CopartitionGroup>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -239,11 +262,14 @@ impl<'a> Subtopology<'a> {
     }
 }
 
-/// A part of [`StreamsGroupHeartbeatRequest`].
+/// One of [`Subtopology::copartition_groups`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CopartitionGroup {
+    /// Indexes into the source topics.
     pub source_topics: Vec<i16>,
+    /// Indexes into the patterns.
     pub source_topic_regex: Vec<i16>,
+    /// Indexes into the repartition source topics.
     pub repartition_source_topics: Vec<i16>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -268,7 +294,7 @@ impl CopartitionGroup {
     }
 }
 
-/// A part of [`StreamsGroupHeartbeatRequest`].
+/// A name and a value.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct KeyValue<'a> {
     pub key: Cow<'a, str>,
@@ -303,12 +329,15 @@ impl<'a> KeyValue<'a> {
     }
 }
 
-/// A part of [`StreamsGroupHeartbeatRequest`].
+/// A topic that the application needs and the server creates.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopicInfo<'a> {
     pub name: Cow<'a, str>,
+    /// 0 when the server is to find it out.
     pub partitions: i32,
+    /// 0 or -1 for the server's default.
     pub replication_factor: i16,
+    /// Configs to create the topic with.
     pub topic_configs: Vec<KeyValue<'a>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -346,7 +375,7 @@ impl<'a> TopicInfo<'a> {
     }
 }
 
-/// A part of [`StreamsGroupHeartbeatRequest`].
+/// Where a process answers queries.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Endpoint<'a> {
     pub host: Cow<'a, str>,
@@ -377,11 +406,13 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// A part of [`StreamsGroupHeartbeatRequest`].
+/// How far the state of a task is.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TaskOffset<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
     pub partition: i32,
+    /// Positions in the task's changelog partitions, added up.
     pub offset: i64,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -416,9 +447,10 @@ impl<'a> TaskOffset<'a> {
     }
 }
 
-/// A part of [`StreamsGroupHeartbeatRequest`].
+/// Tasks of one subtopology.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TaskIds<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
     pub partitions: Vec<i32>,
     /// Tagged fields that the schema does not define.

@@ -11,21 +11,35 @@ use crate::ApiKey;
 /// Joins a streams group, keeps a member alive in it, reports its tasks and receives new ones, or leaves (KIP-1071).
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamsGroupHeartbeatResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
     pub member_id: Cow<'a, str>,
+    /// The epoch to send next.
     pub member_epoch: i32,
+    /// When to send the next heartbeat.
     pub heartbeat_interval_ms: i32,
+    /// The same as the acceptable recovery lag, in the form of version 0.
     pub acceptable_recovery_lag_legacy: i32,
+    /// How often to report task offsets.
     pub task_offset_interval_ms: i32,
+    /// A warm-up task that is this close to the end is ready.
     pub acceptable_recovery_lag: i64,
+    /// What stands in the way, for the member to act on or to log.
     pub status: Option<Vec<Status<'a>>>,
+    /// Tasks that the member should have; null when unchanged.
     pub active_tasks: Option<Vec<TaskIds<'a>>>,
+    /// Standby tasks that the member should have; null when unchanged.
     pub standby_tasks: Option<Vec<TaskIds<'a>>>,
+    /// Warm-up tasks that the member should have; null when unchanged.
     pub warmup_tasks: Option<Vec<TaskIds<'a>>>,
+    /// Asks for a description of the topology (KIP-1331).
     pub topology_description_required: bool,
+    /// The version of the endpoint map.
     pub endpoint_information_epoch: i32,
+    /// What each process can be asked about; null when the member has it.
     pub partitions_by_user_endpoint: Option<Vec<EndpointToPartitions<'a>>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -164,9 +178,10 @@ impl<'a> StreamsGroupHeartbeatResponse<'a> {
     }
 }
 
-/// A part of [`StreamsGroupHeartbeatResponse`].
+/// One of [`StreamsGroupHeartbeatResponse::partitions_by_user_endpoint`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct EndpointToPartitions<'a> {
+    /// Where the process answers interactive queries, if it does.
     pub user_endpoint: Endpoint<'a>,
     pub active_partitions: Vec<TopicPartition<'a>>,
     pub standby_partitions: Vec<TopicPartition<'a>>,
@@ -206,6 +221,7 @@ impl<'a> EndpointToPartitions<'a> {
 /// A part of [`StreamsGroupHeartbeatResponse`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Status<'a> {
+    /// 0 stale topology, 1 missing source topics, 2 topics with the wrong partition counts, 3 missing internal topics, 4 application shuts down, 5 assignment delayed, 6 client tags missing.
     pub status_code: i8,
     pub status_detail: Cow<'a, str>,
     /// Tagged fields that the schema does not define.
@@ -273,9 +289,10 @@ impl<'a> TopicPartition<'a> {
     }
 }
 
-/// A part of [`StreamsGroupHeartbeatResponse`].
+/// Tasks of one subtopology.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TaskIds<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
     pub partitions: Vec<i32>,
     /// Tagged fields that the schema does not define.
@@ -308,7 +325,7 @@ impl<'a> TaskIds<'a> {
     }
 }
 
-/// A part of [`StreamsGroupHeartbeatResponse`].
+/// Where a process answers queries.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Endpoint<'a> {
     pub host: Cow<'a, str>,

@@ -13,6 +13,7 @@ use crate::ApiKey;
 pub struct StreamsGroupTopologyDescriptionUpdateRequest<'a> {
     pub group_id: Cow<'a, str>,
     pub member_id: Cow<'a, str>,
+    /// The version of the topology that is described.
     pub topology_epoch: i32,
     pub topology_description: TopologyDescription<'a>,
     /// Tagged fields that the schema does not define.
@@ -66,7 +67,7 @@ impl<'a> StreamsGroupTopologyDescriptionUpdateRequest<'a> {
     }
 }
 
-/// A part of [`StreamsGroupTopologyDescriptionUpdateRequest`].
+/// The topology as its developer sees it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopologyDescription<'a> {
     pub subtopologies: Vec<TopologyDescriptionSubtopology<'a>>,
@@ -101,9 +102,10 @@ impl<'a> TopologyDescription<'a> {
     }
 }
 
-/// A part of [`StreamsGroupTopologyDescriptionUpdateRequest`].
+/// The nodes of one subtopology.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopologyDescriptionSubtopology<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
     pub nodes: Vec<TopologyDescriptionNode<'a>>,
     /// Tagged fields that the schema does not define.
@@ -136,14 +138,18 @@ impl<'a> TopologyDescriptionSubtopology<'a> {
     }
 }
 
-/// A part of [`StreamsGroupTopologyDescriptionUpdateRequest`].
+/// A source, processor or sink.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopologyDescriptionNode<'a> {
     pub name: Cow<'a, str>,
+    /// 1 source, 2 processor, 3 sink.
     pub node_type: i8,
+    /// Topics that the subtopology reads and does not make itself.
     pub source_topics: Vec<Cow<'a, str>>,
     pub sink_topic: Option<Cow<'a, str>>,
+    /// State stores that the node uses.
     pub stores: Vec<Cow<'a, str>>,
+    /// Nodes that this one hands records to.
     pub successors: Vec<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -187,7 +193,7 @@ impl<'a> TopologyDescriptionNode<'a> {
     }
 }
 
-/// A part of [`StreamsGroupTopologyDescriptionUpdateRequest`].
+/// A store that every process has whole.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopologyDescriptionGlobalStore<'a> {
     pub source: TopologyDescriptionNode<'a>,

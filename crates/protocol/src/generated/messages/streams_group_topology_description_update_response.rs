@@ -11,8 +11,10 @@ use crate::ApiKey;
 /// Hands the server a description of the topology for people to look at (KIP-1331).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StreamsGroupTopologyDescriptionUpdateResponse<'a> {
+    /// How long the client should hold back its next request because of a quota.
     pub throttle_time_ms: i32,
     pub error_code: i16,
+    /// Says what is wrong; null when there is nothing to say.
     pub error_message: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

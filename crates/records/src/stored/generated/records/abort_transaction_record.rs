@@ -9,6 +9,7 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 /// The records since the begin record do not count (KIP-868).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct AbortTransactionRecord<'a> {
+    /// Says why.
     pub reason: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

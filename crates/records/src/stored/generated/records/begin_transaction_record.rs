@@ -9,6 +9,7 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 /// The records that follow take effect together, once an end record comes (KIP-868).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct BeginTransactionRecord<'a> {
+    /// Says what the records are about.
     pub name: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -12,9 +12,13 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 pub struct BrokerRegistrationChangeRecord {
     pub broker_id: i32,
     pub broker_epoch: i64,
+    /// 1 now fenced, -1 no longer, 0 unchanged.
     pub fenced: i8,
+    /// 1 now shutting down, 0 unchanged.
     pub in_controlled_shutdown: i8,
+    /// The ids of the log directories; empty when unchanged.
     pub log_dirs: Vec<Uuid>,
+    /// The ids of log directories that take no new partitions; null if that is not told.
     pub cordoned_log_dirs: Option<Vec<Uuid>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -9,9 +9,11 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 /// A config of a resource was set or removed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigRecord<'a> {
+    /// 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
     pub resource_type: i8,
     pub resource_name: Cow<'a, str>,
     pub name: Cow<'a, str>,
+    /// Null removes the config.
     pub value: Option<Cow<'a, str>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -10,9 +10,13 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupMetadataValue<'a> {
     pub protocol_type: Cow<'a, str>,
+    /// Counts rebalances.
     pub generation: i32,
+    /// The assignor that the members agreed on.
     pub protocol: Option<Cow<'a, str>>,
+    /// The member that computes assignments.
     pub leader: Option<Cow<'a, str>>,
+    /// When the group came into its state.
     pub current_state_timestamp: i64,
     pub members: Vec<MemberMetadata<'a>>,
     /// Tagged fields that the schema does not define.
@@ -90,7 +94,7 @@ impl<'a> GroupMetadataValue<'a> {
     }
 }
 
-/// A part of [`GroupMetadataValue`].
+/// A member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberMetadata<'a> {
     pub member_id: Cow<'a, str>,
@@ -99,7 +103,9 @@ pub struct MemberMetadata<'a> {
     pub client_host: Cow<'a, str>,
     pub rebalance_timeout: i32,
     pub session_timeout: i32,
+    /// What the member sent for the protocol agreed on.
     pub subscription: Cow<'a, [u8]>,
+    /// What the leader sent for the member.
     pub assignment: Cow<'a, [u8]>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -9,7 +9,9 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 /// The version of the Raft protocol that the log uses (KIP-853).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct KRaftVersionRecord {
+    /// The version of this record.
     pub version: i16,
+    /// 0 has a fixed set of voters, 1 one that can change.
     pub kraft_version: i16,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

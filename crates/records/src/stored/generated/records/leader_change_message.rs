@@ -10,9 +10,11 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 /// First record of a leader of a Raft log (KIP-595).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct LeaderChangeMessage {
+    /// The version of this record.
     pub version: i16,
     pub leader_id: i32,
     pub voters: Vec<Voter>,
+    /// Voters that elected the leader.
     pub granting_voters: Vec<Voter>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -52,7 +54,7 @@ impl LeaderChangeMessage {
     }
 }
 
-/// A part of [`LeaderChangeMessage`].
+/// A voter.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Voter {
     pub voter_id: i32,

@@ -11,10 +11,14 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 #[derive(Clone, Debug, PartialEq)]
 pub struct OffsetCommitValue<'a> {
     pub offset: i64,
+    /// The leader epoch of the last record read.
     pub leader_epoch: i32,
+    /// What the client wished to keep with the offset.
     pub metadata: Cow<'a, str>,
     pub commit_timestamp: i64,
+    /// When to forget the offset.
     pub expire_timestamp: i64,
+    /// The topic that the name meant at that time; zero when it was not known.
     pub topic_id: Uuid,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

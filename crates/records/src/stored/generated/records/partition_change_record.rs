@@ -12,14 +12,20 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 pub struct PartitionChangeRecord {
     pub partition_id: i32,
     pub topic_id: Uuid,
+    /// Brokers in sync.
     pub isr: Option<Vec<i32>>,
+    /// -1 no leader, -2 unchanged.
     pub leader: i32,
     pub replicas: Option<Vec<i32>>,
     pub removing_replicas: Option<Vec<i32>>,
     pub adding_replicas: Option<Vec<i32>>,
+    /// -1 unchanged.
     pub leader_recovery_state: i8,
+    /// The log directory of each replica.
     pub directories: Option<Vec<Uuid>>,
+    /// Replicas that left the in-sync set but have everything (KIP-966).
     pub eligible_leader_replicas: Option<Vec<i32>>,
+    /// The last eligible replicas, kept when none is left (KIP-966).
     pub last_known_elr: Option<Vec<i32>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -13,15 +13,23 @@ pub struct PartitionRecord {
     pub partition_id: i32,
     pub topic_id: Uuid,
     pub replicas: Vec<i32>,
+    /// Brokers in sync.
     pub isr: Vec<i32>,
+    /// Replicas that a reassignment takes away.
     pub removing_replicas: Vec<i32>,
+    /// Replicas that a reassignment adds.
     pub adding_replicas: Vec<i32>,
     pub leader: i32,
+    /// 1 after an unclean election until the leader has recovered, otherwise 0.
     pub leader_recovery_state: i8,
     pub leader_epoch: i32,
+    /// Counts changes of the partition.
     pub partition_epoch: i32,
+    /// The log directory of each replica.
     pub directories: Vec<Uuid>,
+    /// Replicas that left the in-sync set but have everything (KIP-966).
     pub eligible_leader_replicas: Option<Vec<i32>>,
+    /// The last eligible replicas, kept when none is left (KIP-966).
     pub last_known_elr: Option<Vec<i32>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -11,6 +11,7 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 pub struct ProducerIdsRecord {
     pub broker_id: i32,
     pub broker_epoch: i64,
+    /// The first id behind the block.
     pub next_producer_id: i64,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -12,14 +12,20 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 pub struct RegisterBrokerRecord<'a> {
     pub broker_id: i32,
     pub is_migrating_zk_broker: bool,
+    /// Drawn at every start of the process.
     pub incarnation_id: Uuid,
     pub broker_epoch: i64,
     pub end_points: Vec<BrokerEndpoint<'a>>,
     pub features: Vec<BrokerFeature<'a>>,
+    /// The node's rack, if it has one.
     pub rack: Option<Cow<'a, str>>,
+    /// Whether it takes no part until it is caught up.
     pub fenced: bool,
+    /// Whether it is handing over its partitions before it stops.
     pub in_controlled_shutdown: bool,
+    /// The ids of the log directories.
     pub log_dirs: Vec<Uuid>,
+    /// The ids of log directories that take no new partitions; null if that is not told.
     pub cordoned_log_dirs: Option<Vec<Uuid>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -145,12 +151,13 @@ impl<'a> RegisterBrokerRecord<'a> {
     }
 }
 
-/// A part of [`RegisterBrokerRecord`].
+/// One of [`RegisterBrokerRecord::end_points`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct BrokerEndpoint<'a> {
     pub name: Cow<'a, str>,
     pub host: Cow<'a, str>,
     pub port: u16,
+    /// The number of the listener's security protocol; 0 is plain text.
     pub security_protocol: i16,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -188,7 +195,7 @@ impl<'a> BrokerEndpoint<'a> {
     }
 }
 
-/// A part of [`RegisterBrokerRecord`].
+/// One of [`RegisterBrokerRecord::features`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct BrokerFeature<'a> {
     pub name: Cow<'a, str>,

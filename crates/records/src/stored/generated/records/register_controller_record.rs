@@ -11,6 +11,7 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct RegisterControllerRecord<'a> {
     pub controller_id: i32,
+    /// Drawn at every start of the process.
     pub incarnation_id: Uuid,
     pub zk_migration_ready: bool,
     pub end_points: Vec<ControllerEndpoint<'a>>,
@@ -69,12 +70,13 @@ impl<'a> RegisterControllerRecord<'a> {
     }
 }
 
-/// A part of [`RegisterControllerRecord`].
+/// One of [`RegisterControllerRecord::end_points`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ControllerEndpoint<'a> {
     pub name: Cow<'a, str>,
     pub host: Cow<'a, str>,
     pub port: u16,
+    /// The number of the listener's security protocol; 0 is plain text.
     pub security_protocol: i16,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -112,7 +114,7 @@ impl<'a> ControllerEndpoint<'a> {
     }
 }
 
-/// A part of [`RegisterControllerRecord`].
+/// One of [`RegisterControllerRecord::features`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ControllerFeature<'a> {
     pub name: Cow<'a, str>,

@@ -9,6 +9,7 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 /// Last record of a snapshot (KIP-630).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SnapshotFooterRecord {
+    /// The version of this record.
     pub version: i16,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -9,7 +9,9 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 /// First record of a snapshot (KIP-630).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SnapshotHeaderRecord {
+    /// The version of this record.
     pub version: i16,
+    /// That of the last batch that the snapshot stands for.
     pub last_contained_log_timestamp: i64,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

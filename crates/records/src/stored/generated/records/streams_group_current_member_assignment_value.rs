@@ -10,13 +10,18 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StreamsGroupCurrentMemberAssignmentValue<'a> {
     pub member_epoch: i32,
+    /// The epoch before, still accepted from a member that missed an answer.
     pub previous_member_epoch: i32,
+    /// 1 stable, 2 tasks to give up, 3 waiting for tasks of others.
     pub state: i8,
     pub active_tasks: Vec<TaskIds<'a>>,
     pub standby_tasks: Vec<TaskIds<'a>>,
     pub warmup_tasks: Vec<TaskIds<'a>>,
+    /// Tasks that the member was asked to give up and may still have.
     pub active_tasks_pending_revocation: Vec<TaskIds<'a>>,
+    /// Standby tasks that the member was asked to give up and may still have.
     pub standby_tasks_pending_revocation: Vec<TaskIds<'a>>,
+    /// Warm-up tasks that the member was asked to give up and may still have.
     pub warmup_tasks_pending_revocation: Vec<TaskIds<'a>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -84,11 +89,13 @@ impl<'a> StreamsGroupCurrentMemberAssignmentValue<'a> {
     }
 }
 
-/// A part of [`StreamsGroupCurrentMemberAssignmentValue`].
+/// Tasks of one subtopology.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskIds<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
     pub partitions: Vec<i32>,
+    /// Since when the member has each active task, one epoch per partition; empty for other roles.
     pub assignment_epochs: Option<Vec<i32>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

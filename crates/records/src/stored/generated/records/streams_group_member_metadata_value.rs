@@ -12,11 +12,16 @@ pub struct StreamsGroupMemberMetadataValue<'a> {
     pub instance_id: Option<Cow<'a, str>>,
     pub rack_id: Option<Cow<'a, str>>,
     pub client_id: Cow<'a, str>,
+    /// The address the member joined from.
     pub client_host: Cow<'a, str>,
+    /// How long the member may take to give up tasks.
     pub rebalance_timeout_ms: i32,
+    /// The version of the topology that the member has.
     pub topology_epoch: i32,
+    /// One per Kafka Streams instance.
     pub process_id: Cow<'a, str>,
     pub user_endpoint: Option<Endpoint<'a>>,
+    /// For rack-aware placement of standby tasks.
     pub client_tags: Vec<KeyValue<'a>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -104,7 +109,7 @@ impl<'a> StreamsGroupMemberMetadataValue<'a> {
     }
 }
 
-/// A part of [`StreamsGroupMemberMetadataValue`].
+/// Where a process answers queries.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Endpoint<'a> {
     pub host: Cow<'a, str>,
@@ -135,7 +140,7 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// A part of [`StreamsGroupMemberMetadataValue`].
+/// A name and a value.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct KeyValue<'a> {
     pub key: Cow<'a, str>,

@@ -9,11 +9,17 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 /// A streams group: its epoch and what the last assignment was computed from (KIP-1071).
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamsGroupMetadataValue<'a> {
+    /// The group epoch.
     pub epoch: i32,
+    /// Fingerprint of the topics that the topology reads and writes.
     pub metadata_hash: i64,
+    /// The version of the topology that was found good with these topics; -1 for none.
     pub validated_topology_epoch: i32,
+    /// The configs that the last assignment was computed with.
     pub last_assignment_configs: Option<Vec<LastAssignmentConfig<'a>>>,
+    /// The version of the topology whose description is stored; -1 none, -2 unclear (KIP-1331).
     pub stored_description_topology_epoch: i32,
+    /// The version of the topology whose description was refused for good; -1 none (KIP-1331).
     pub failed_description_topology_epoch: i32,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

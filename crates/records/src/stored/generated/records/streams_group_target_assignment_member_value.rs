@@ -60,9 +60,10 @@ impl<'a> StreamsGroupTargetAssignmentMemberValue<'a> {
     }
 }
 
-/// A part of [`StreamsGroupTargetAssignmentMemberValue`].
+/// Tasks of one subtopology.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TaskIds<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
     pub partitions: Vec<i32>,
     /// Tagged fields that the schema does not define.

@@ -9,7 +9,9 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 /// The epoch of the target assignment of a streams group (KIP-1071).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StreamsGroupTargetAssignmentMetadataValue {
+    /// The group epoch that the target was computed for.
     pub assignment_epoch: i32,
+    /// When it was computed; 0 when that does not count.
     pub assignment_timestamp: i64,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

@@ -9,6 +9,7 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 /// The topology of a streams group, as a member sent it (KIP-1071).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StreamsGroupTopologyValue<'a> {
+    /// The version of the topology.
     pub epoch: i32,
     pub subtopologies: Vec<Subtopology<'a>>,
     /// Tagged fields that the schema does not define.
@@ -56,15 +57,22 @@ impl<'a> StreamsGroupTopologyValue<'a> {
     }
 }
 
-/// A part of [`StreamsGroupTopologyValue`].
+/// One of [`StreamsGroupTopologyValue::subtopologies`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Subtopology<'a> {
+    /// Names a part of the topology whose tasks are numbered by partition.
     pub subtopology_id: Cow<'a, str>,
+    /// Topics that the subtopology reads and does not make itself.
     pub source_topics: Vec<Cow<'a, str>>,
+    /// Patterns of topics that the subtopology reads.
     pub source_topic_regex: Vec<Cow<'a, str>>,
+    /// Topics that hold the changes of the state stores.
     pub state_changelog_topics: Vec<TopicInfo<'a>>,
+    /// Repartition topics that the subtopology writes.
     pub repartition_sink_topics: Vec<Cow<'a, str>>,
+    /// Repartition topics that the subtopology reads.
     pub repartition_source_topics: Vec<TopicInfo<'a>>,
+    /// Sets of topics that must have the same number of partitions, as indexes into the lists of this subtopology.
     pub copartition_groups: Vec<CopartitionGroup>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -111,11 +119,14 @@ impl<'a> Subtopology<'a> {
     }
 }
 
-/// A part of [`StreamsGroupTopologyValue`].
+/// One of [`Subtopology::copartition_groups`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CopartitionGroup {
+    /// Indexes into the source topics.
     pub source_topics: Vec<i16>,
+    /// Indexes into the patterns.
     pub source_topic_regex: Vec<i16>,
+    /// Indexes into the repartition source topics.
     pub repartition_source_topics: Vec<i16>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,
@@ -175,12 +186,15 @@ impl<'a> TopicConfig<'a> {
     }
 }
 
-/// A part of [`StreamsGroupTopologyValue`].
+/// A topic that the application needs and the server creates.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TopicInfo<'a> {
     pub name: Cow<'a, str>,
+    /// 0 when the server is to find it out.
     pub partitions: i32,
+    /// 0 or -1 for the server's default.
     pub replication_factor: i16,
+    /// Configs to create the topic with.
     pub topic_configs: Vec<TopicConfig<'a>>,
     /// Tagged fields that the schema does not define.
     pub unknown_tagged_fields: TaggedFields,

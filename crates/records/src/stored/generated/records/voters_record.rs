@@ -10,6 +10,7 @@ use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange
 /// The voters of a Raft log (KIP-853).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct VotersRecord<'a> {
+    /// The version of this record.
     pub version: i16,
     pub voters: Vec<Voter<'a>>,
     /// Tagged fields that the schema does not define.
@@ -55,7 +56,7 @@ impl<'a> VotersRecord<'a> {
     }
 }
 
-/// A part of [`VotersRecord`].
+/// One of [`VotersRecord::voters`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Voter<'a> {
     pub voter_id: i32,
@@ -98,7 +99,7 @@ impl<'a> Voter<'a> {
     }
 }
 
-/// A part of [`VotersRecord`].
+/// One of [`Voter::endpoints`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Endpoint<'a> {
     pub name: Cow<'a, str>,
@@ -137,7 +138,7 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// A part of [`VotersRecord`].
+/// The value of [`Voter::kraft_version_feature`].
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct KRaftVersionFeature {
     pub min_supported_version: i16,
