@@ -217,7 +217,8 @@ impl GroupMachine {
         }
     }
 
-    /// Topics changed: offsets of deleted ones go, groups that need one look again.
+    /// Topics changed: offsets of deleted ones go (also if a new one has the name by now), groups that need one look
+    /// again.
     fn on_topics_changed(&self, soft: &mut GroupSoft, view: TopicsView, changed: &[TopicName]) -> Decision<Self> {
         let mut decision = Decision::nothing();
         if soft.topics.is_none() || changed.is_empty() {
@@ -232,7 +233,10 @@ impl GroupMachine {
                     group.topics_changed = true;
                 }
             }
-            if view.topic(topic).is_none() {
+            let id = |view: &TopicsView| view.topic(topic).map(|topic| topic.id);
+            let before = soft.topics.as_ref().and_then(id);
+            let is_another = before.is_some() && id(&view) != before;
+            if is_another || id(&view).is_none() {
                 let groups = self.groups.iter().filter(|(_, group)| group.offsets.contains_topic(topic));
                 for (group_id, group) in groups {
                     group.offsets.topic_tombstones(group_id, topic, &mut decision.records);
@@ -321,7 +325,7 @@ impl Machine for GroupMachine {
 
     fn loaded(&self, soft: &mut GroupSoft, now: Now) {
         for (group_id, group) in &self.groups {
-            let Some(group) = group.streams() else { continue };
+            let Some(group) = group.streams().filter(|group| !group.members.is_empty()) else { continue };
             let settings = Settings::new(&self.config, soft.overrides.get(group_id));
             let session_timeout_ms = settings.session_timeout_ms();
             let soft_group = soft.groups.entry(group_id.clone()).or_default();

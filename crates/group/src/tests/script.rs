@@ -121,7 +121,7 @@ pub(crate) struct Client {
     pub(crate) endpoint_epoch: i32,
     pub(crate) instance: Option<String>,
     pub(crate) tasks: TaskLists,
-    host: Option<String>,
+    pub(crate) host: Option<String>,
 }
 
 struct Run {

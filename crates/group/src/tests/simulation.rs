@@ -1,0 +1,335 @@
+//! Twenty simulated members, lost requests and answers, crashes and restarts, thousands of random steps.
+//!
+//! A client runs a task from the answer that gives it until it has reported to have given it back. No two live clients
+//! may run the same active task, and once the faults stop, everything must be running exactly once.
+
+use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
+
+use riparian_types::{InstanceId, MemberEpoch, Prng, machine::Waiter};
+
+use super::{
+    driver::{Driver, config},
+    script::{Client, topology},
+};
+use crate::{
+    command::{Command, StreamsHeartbeat},
+    reply::{GroupState, Reply, StreamsHeartbeatError},
+    streams::{TaskIds, TaskLists},
+};
+
+const MEMBERS: u64 = 20;
+const PROCESSES: u64 = 7;
+const TOPOLOGY: &str = "0: in > r / 1: ~r +c / 2: in2 other +c2 = in2 other";
+
+/// A client as it is in its own eyes.
+struct Member {
+    name: String,
+    process: String,
+    instance: Option<InstanceId>,
+    is_alive: bool,
+    client: Client,
+    /// What it runs until it reports otherwise; `client.tasks` is what it was told last.
+    running: TaskLists,
+    /// Something to report, or to repeat after a loss.
+    must_report: bool,
+    last_sent_ms: u64,
+    /// Times it was started, part of its member id.
+    starts: u32,
+}
+
+struct Simulation {
+    prng: Prng,
+    driver: Driver,
+    members: Vec<Member>,
+    partitions: BTreeMap<&'static str, i32>,
+    faults: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    None,
+    Request,
+    Answer,
+}
+
+fn run(seed: u64, steps: u32) -> Vec<crate::record::Record> {
+    let mut config = config();
+    config.initial_rebalance_delay_ms = 3000;
+    let mut driver = Driver::new(config);
+    driver.replay_always = false;
+    let members = (0..MEMBERS).map(|index| Member {
+        name: format!("m{index:02}"),
+        process: format!("p{}", index % PROCESSES),
+        instance: (index % 4 == 0).then(|| format!("i{index}").as_str().into()),
+        is_alive: false,
+        client: Client::default(),
+        running: TaskLists::default(),
+        must_report: false,
+        last_sent_ms: 0,
+        starts: 0,
+    });
+    let mut simulation = Simulation {
+        prng: Prng::new(seed),
+        driver,
+        members: members.collect(),
+        partitions: BTreeMap::new(),
+        faults: 0,
+    };
+    for (topic, partitions) in [("in", 6), ("in2", 4), ("other", 4)] {
+        simulation.set_topic(topic, partitions);
+    }
+    for step in 0..steps {
+        simulation.step(true);
+        if step % 100 == 0 {
+            simulation.driver.check_replay();
+        }
+    }
+    simulation.heal();
+    assert!(simulation.faults > steps / 20, "only {} faults in {steps} steps", simulation.faults);
+    simulation.driver.log
+}
+
+impl Simulation {
+    fn set_topic(&mut self, topic: &'static str, partitions: i32) {
+        self.partitions.insert(topic, partitions);
+        self.driver.change_topics(&[(topic, partitions)]);
+    }
+
+    fn step(&mut self, with_faults: bool) {
+        let index = self.prng.below(MEMBERS) as usize;
+        if with_faults {
+            match self.prng.below(400) {
+                0..=3 => self.crash(index),
+                4..=7 => self.leave(index),
+                8..=27 if !self.members[index].is_alive => self.start(index),
+                28 => self.restart_server(),
+                29 => self.change_standbys(),
+                30 if self.partitions["in2"] < 9 => self.grow(),
+                31 => self.take_away_a_topic(),
+                _ => {}
+            }
+        }
+        let loss = match self.prng.below(if with_faults { 12 } else { u64::MAX }) {
+            0 => Loss::Request,
+            1 => Loss::Answer,
+            _ => Loss::None,
+        };
+        // Whoever has been quiet for long speaks first, so that no session of a live member ends.
+        let now_ms = self.driver.now_ms;
+        let overdue = self.members.iter().position(|member| member.is_alive && member.last_sent_ms + 8000 < now_ms);
+        let index = overdue.unwrap_or(index);
+        if self.members[index].is_alive {
+            self.beat(index, if overdue.is_some() && loss == Loss::Request { Loss::None } else { loss });
+        }
+        let ms = self.prng.below(600);
+        self.driver.advance(ms);
+        self.create_missing_topics();
+        self.check_running();
+    }
+
+    fn start(&mut self, index: usize) {
+        let member = &mut self.members[index];
+        member.is_alive = true;
+        member.starts += 1;
+        member.client = Client { instance: member.instance.as_deref().map(String::from), ..Client::default() };
+        self.beat(index, Loss::None);
+    }
+
+    fn crash(&mut self, index: usize) {
+        let member = &mut self.members[index];
+        if member.is_alive {
+            self.faults += 1;
+            member.stop();
+        }
+    }
+
+    fn leave(&mut self, index: usize) {
+        let member = &mut self.members[index];
+        if !member.is_alive {
+            return;
+        }
+        let epoch = if member.instance.is_some() { MemberEpoch::LEAVE_STATIC } else { MemberEpoch::LEAVE };
+        let heartbeat = StreamsHeartbeat { member_epoch: epoch, ..member.client.heartbeat("g", &member.id()) };
+        member.stop();
+        self.send(heartbeat);
+    }
+
+    fn restart_server(&mut self) {
+        self.faults += 1;
+        self.driver.restart();
+    }
+
+    fn change_standbys(&mut self) {
+        let mut overrides = self.driver.overrides("g");
+        overrides.num_standby_replicas = Some(self.prng.below(3) as i32);
+        self.driver.override_config("g", overrides);
+    }
+
+    fn grow(&mut self) {
+        let partitions = self.partitions["in2"] + 1;
+        self.partitions.extend([("in2", partitions), ("other", partitions), ("c2", partitions)]);
+        self.driver.change_topics(&[("in2", partitions), ("other", partitions), ("c2", partitions)]);
+    }
+
+    fn take_away_a_topic(&mut self) {
+        self.faults += 1;
+        let partitions = self.partitions["in"];
+        self.driver.change_topics(&[("in", 0)]);
+        for _ in 0..self.prng.below(30) {
+            self.step(false);
+        }
+        self.driver.change_topics(&[("in", partitions)]);
+    }
+
+    fn create_missing_topics(&mut self) {
+        for (topic, like) in [("r", "in"), ("c", "in"), ("c2", "in2")] {
+            if !self.partitions.contains_key(topic) && self.prng.chance(20) {
+                self.set_topic(topic, self.partitions[like]);
+            }
+        }
+    }
+
+    fn beat(&mut self, index: usize, loss: Loss) {
+        let now_ms = self.driver.now_ms;
+        let member = &mut self.members[index];
+        let heartbeat = member.next_heartbeat(now_ms);
+        if loss == Loss::Request {
+            self.faults += 1;
+            self.members[index].must_report = true;
+            return;
+        }
+        let reply = self.send(heartbeat);
+        let member = &mut self.members[index];
+        if loss == Loss::Answer {
+            self.faults += 1;
+            member.must_report = true;
+            return;
+        }
+        member.learn(reply);
+    }
+
+    fn send(&mut self, heartbeat: StreamsHeartbeat) -> Reply {
+        let step = self.driver.command(|_| Command::StreamsHeartbeat(Waiter(0), heartbeat.into()));
+        step.reply.expect("a heartbeat is answered")
+    }
+
+    /// No active task runs twice, no process has a task twice.
+    fn check_running(&self) {
+        let mut active = BTreeMap::new();
+        let mut by_process = BTreeMap::new();
+        for member in self.members.iter().filter(|member| member.is_alive) {
+            for task in tasks(&member.running.active).chain(tasks(&member.client.tasks.active)) {
+                let other = active.insert(task.clone(), &member.name);
+                assert!(
+                    other.is_none_or(|other| *other == member.name),
+                    "{task:?} runs at {other:?} and {}",
+                    member.name
+                );
+            }
+            let told = &member.client.tasks;
+            for task in tasks(&told.active).chain(tasks(&told.standby)) {
+                let other = by_process.insert((&member.process, task.clone()), &member.name);
+                let all = "is twice in one process";
+                assert!(other.is_none_or(|other| *other == member.name), "{task:?} {all}: {other:?} {}", member.name);
+            }
+        }
+    }
+
+    /// Without faults the group comes to rest and everything runs.
+    fn heal(&mut self) {
+        let in2 = self.partitions["in2"];
+        for (topic, partitions) in [("r", 6), ("c", 6), ("c2", in2)] {
+            self.set_topic(topic, partitions);
+        }
+        if !self.members.iter().any(|member| member.is_alive) {
+            self.start(0);
+        }
+        for _ in 0..2000 {
+            self.step(false);
+        }
+        self.driver.check_replay();
+        let group = self.driver.machine.groups[&riparian_types::GroupId::from("g")].streams().unwrap();
+        let alive: Vec<&Member> = self.members.iter().filter(|member| member.is_alive).collect();
+        assert_eq!(group.state(), GroupState::Stable);
+        assert_eq!(group.members.len(), alive.len());
+        let running: usize = alive.iter().map(|member| tasks(&member.running.active).count()).sum();
+        assert_eq!(running as i32, 6 + 6 + in2);
+        for member in alive {
+            let progress = &group.members[&riparian_types::MemberId::from(member.id())].progress;
+            assert_eq!(progress.assigned.to_lists(&group.ids), member.running);
+        }
+    }
+}
+
+impl Member {
+    fn id(&self) -> String {
+        format!("{}-{}", self.name, self.starts)
+    }
+
+    fn stop(&mut self) {
+        self.is_alive = false;
+        self.running = TaskLists::default();
+        self.client = Client::default();
+        self.must_report = false;
+    }
+
+    fn next_heartbeat(&mut self, now_ms: u64) -> StreamsHeartbeat {
+        self.last_sent_ms = now_ms;
+        let id = self.id();
+        if self.client.epoch == 0 {
+            let mut join = self.client.join("g", &id, topology(TOPOLOGY));
+            join.process_id = Some(self.process.as_str().into());
+            return join;
+        }
+        let mut heartbeat = self.client.heartbeat("g", &id);
+        if self.must_report {
+            // What it was told is done by now.
+            self.running = self.client.tasks.clone();
+            self.client.report(&mut heartbeat);
+            // Clients don't sort.
+            for lists in [&mut heartbeat.active_tasks, &mut heartbeat.standby_tasks] {
+                lists.iter_mut().flatten().for_each(|list| list.partitions.reverse());
+            }
+            self.must_report = false;
+        }
+        heartbeat
+    }
+
+    fn learn(&mut self, reply: Reply) {
+        match reply {
+            Reply::StreamsHeartbeat(Ok(reply)) => {
+                if reply.tasks.as_ref().is_some_and(|tasks| *tasks != self.running) {
+                    self.must_report = true;
+                }
+                self.client.learn(&reply);
+            }
+            Reply::StreamsHeartbeat(Err(
+                StreamsHeartbeatError::UnknownMemberId(_) | StreamsHeartbeatError::FencedMemberEpoch(_),
+            )) => {
+                self.running = TaskLists::default();
+                self.client = Client { instance: self.client.instance.take(), ..Client::default() };
+            }
+            // As with Kafka this is the end of a client; its instance id is free once its session ends.
+            Reply::StreamsHeartbeat(Err(StreamsHeartbeatError::UnreleasedInstanceId(_))) => self.stop(),
+            other => panic!("{}: {other:?}", self.name),
+        }
+    }
+}
+
+fn tasks(lists: &[TaskIds]) -> impl Iterator<Item = (String, i32)> {
+    lists
+        .iter()
+        .flat_map(|list| list.partitions.iter().map(|partition| (String::from(list.subtopology.as_str()), partition.0)))
+}
+
+#[test]
+fn no_task_runs_twice_and_all_run_in_the_end() {
+    for seed in 1..=4 {
+        run(seed, 3000);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_records() {
+    assert_eq!(run(99, 600), run(99, 600));
+}

@@ -1,0 +1,176 @@
+//! What is wrong with a request, in the order in which it is looked for, and what the text says about it.
+
+use alloc::{string::ToString, vec, vec::Vec};
+
+use riparian_types::{MemberEpoch, PartitionIndex};
+
+use super::{
+    driver::{Driver, config},
+    script::{Client, topology},
+};
+use crate::{
+    command::{Command, StreamsHeartbeat},
+    reply::{Reply, StreamsHeartbeatError},
+    streams::TaskIds,
+};
+
+/// Changes a join that is all right; `kind` and `text` are what the refusal must be and contain.
+fn check(change: impl FnOnce(&mut StreamsHeartbeat), kind: &str, text: &str) {
+    check_beat(Client::default().join("g", "m", topology("0: in > r / 1: ~r +c = r")), change, kind, text);
+}
+
+/// The same for a heartbeat of a member of an existing group.
+fn check_steady(change: impl FnOnce(&mut StreamsHeartbeat), kind: &str, text: &str) {
+    check_beat(Client { epoch: 2, ..Client::default() }.heartbeat("g", "m"), change, kind, text);
+}
+
+fn check_beat(mut heartbeat: StreamsHeartbeat, change: impl FnOnce(&mut StreamsHeartbeat), kind: &str, text: &str) {
+    let mut config = config();
+    config.initial_rebalance_delay_ms = 0;
+    let mut driver = Driver::new(config);
+    driver.change_topics(&[("in", 2), ("r", 2), ("c", 2)]);
+    if heartbeat.member_epoch != MemberEpoch::JOIN {
+        let join = Client::default().join("g", "m", topology("0: in > r / 1: ~r +c = r"));
+        driver.command(|waiter| Command::StreamsHeartbeat(waiter, join.into()));
+    }
+    change(&mut heartbeat);
+    let step = driver.command(|waiter| Command::StreamsHeartbeat(waiter, heartbeat.into()));
+    assert!(step.records.is_empty() && step.effects.is_empty());
+    let Some(Reply::StreamsHeartbeat(Err(error))) = step.reply else { panic!("{:?}", step.reply) };
+    let (actual_kind, actual_text) = match error {
+        StreamsHeartbeatError::InvalidRequest(text) => ("request", text),
+        StreamsHeartbeatError::InvalidTopology(text) => ("topology", text),
+        StreamsHeartbeatError::GroupIdNotFound(text) => ("group", text),
+        StreamsHeartbeatError::UnknownMemberId(text) => ("unknown", text),
+        StreamsHeartbeatError::FencedMemberEpoch(text) => ("fenced", text),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(actual_kind, kind, "{actual_text}");
+    assert!(actual_text.contains(text), "{actual_text}");
+}
+
+fn tasks(subtopology: &str, partition: i32) -> Option<Vec<TaskIds>> {
+    Some(vec![TaskIds { subtopology: subtopology.into(), partitions: vec![PartitionIndex(partition)] }])
+}
+
+#[test]
+fn blank_names_are_refused() {
+    check(|beat| beat.member_id = " ".into(), "request", "MemberId can't be empty");
+    check(|beat| beat.group_id = "".into(), "request", "GroupId can't be empty");
+    check(|beat| beat.instance_id = Some("\t".into()), "request", "InstanceId can't be empty");
+    check(|beat| beat.rack_id = Some("".into()), "request", "RackId can't be empty");
+}
+
+#[test]
+fn a_join_must_be_complete() {
+    check(|beat| beat.rebalance_timeout_ms = -1, "request", "RebalanceTimeoutMs must be given");
+    check(|beat| beat.active_tasks = None, "request", "ActiveTasks must be present and empty");
+    check(|beat| beat.standby_tasks = tasks("0", 0), "request", "StandbyTasks must be present and empty");
+    check(|beat| beat.warmup_tasks = None, "request", "WarmupTasks must be present and empty");
+    check(|beat| beat.topology = None, "request", "Topology must be non-null");
+}
+
+#[test]
+fn topologies_that_can_never_run_are_refused() {
+    check(|beat| beat.topology = Some(topology("0: in +c:3")), "topology", "Changelog topic c has 3 partitions set");
+    check(|beat| beat.topology = Some(topology("0: *in.*")), "request", "Subtopology 0 subscribes to source topics by");
+    check(
+        |beat| beat.topology = Some(topology("0: in = 5")),
+        "topology",
+        "refers to index 5 of SourceTopics, which has 1 entries",
+    );
+    check(|beat| beat.topology = Some(topology("0: in = -1")), "topology", "refers to index -1 of SourceTopics");
+    check(|beat| beat.topology = Some(topology("0: in / 0: in")), "topology", "id 0 is used more than once");
+    check(|beat| beat.topology = Some(topology("0: ~r:-4")), "topology", "has -4 partitions set, but must have 1 to");
+    check(|beat| beat.topology = Some(topology("0: +c")), "topology", "Subtopology 0 has no source topics");
+    check(|beat| beat.topology = Some(topology("0: in / 1: ~q")), "topology", "topic q is written by no subtopology");
+    check(
+        |beat| {
+            let mut huge = topology("0: in");
+            for index in 1..5000 {
+                let id = index.to_string().into();
+                huge.subtopologies.push(crate::streams::Subtopology { id, ..huge.subtopologies[0].clone() });
+            }
+            beat.topology = Some(huge);
+        },
+        "topology",
+        "has 5000 subtopologies; at most 4096 are supported",
+    );
+}
+
+#[test]
+fn a_pattern_is_found_before_anything_else() {
+    check(
+        |beat| {
+            beat.member_id = "".into();
+            beat.topology = Some(topology("0: *in.*"));
+        },
+        "request",
+        "regular expression",
+    );
+}
+
+#[test]
+fn epochs_below_minus_two_and_static_leaves_without_instance_are_refused() {
+    check_steady(|beat| beat.member_epoch = MemberEpoch(-3), "request", "MemberEpoch is -3, but must be 0");
+    check_steady(|beat| beat.member_epoch = MemberEpoch(-2), "request", "MemberEpoch is -2 (static leave)");
+}
+
+#[test]
+fn task_lists_come_together() {
+    check_steady(|beat| beat.warmup_tasks = Some(vec![]), "request", "must be all null or all non-null");
+}
+
+#[test]
+fn a_topology_comes_with_a_join_only() {
+    for epoch in [2, -1] {
+        check_steady(
+            |beat| {
+                beat.member_epoch = MemberEpoch(epoch);
+                beat.topology = Some(topology("0: in"));
+            },
+            "request",
+            "Topology can only be given when (re-)joining",
+        );
+    }
+    check_steady(
+        |beat| {
+            (beat.member_epoch, beat.instance_id) = (MemberEpoch(-2), Some("i".into()));
+            beat.topology = Some(topology("0: in"));
+        },
+        "request",
+        "Topology can only be given",
+    );
+}
+
+#[test]
+fn owned_tasks_must_exist() {
+    let own = |beat: &mut StreamsHeartbeat, active| {
+        (beat.active_tasks, beat.standby_tasks, beat.warmup_tasks) = (active, Some(vec![]), Some(vec![]));
+    };
+    check_steady(|beat| own(beat, tasks("7", 0)), "request", "subtopology 7, which the group's topology does not have");
+    check_steady(|beat| own(beat, tasks("0", 2)), "request", "task 2 of subtopology 0, which has 2 tasks");
+    check_steady(|beat| own(beat, tasks("0", -1)), "request", "task -1 of subtopology 0");
+}
+
+#[test]
+fn offsets_name_a_task_once() {
+    let twice = || {
+        let offset = crate::streams::TaskOffset {
+            subtopology: "9".into(),
+            partition: PartitionIndex(-4),
+            offset: riparian_types::Offset(-1),
+        };
+        Some(vec![offset.clone(), offset])
+    };
+    check_steady(|beat| beat.task_offsets = twice(), "request", "partition -4 of subtopology 9 twice");
+    check_steady(|beat| beat.task_end_offsets = twice(), "request", "partition -4 of subtopology 9 twice");
+}
+
+#[test]
+fn groups_and_members_must_exist_unless_they_join() {
+    check_steady(|beat| beat.group_id = "other".into(), "group", "Streams group other not found");
+    check_steady(|beat| beat.member_id = "other".into(), "unknown", "Member other is not a member of group g");
+    check_steady(|beat| beat.member_epoch = MemberEpoch(3), "fenced", "reports epoch 3, but has only reached 2");
+    check_steady(|beat| beat.member_epoch = MemberEpoch(1), "fenced", "reports epoch 1, but is at 2");
+}
