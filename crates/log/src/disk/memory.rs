@@ -14,6 +14,8 @@ use std::{
     },
 };
 
+use riparian_types::Prng;
+
 use super::{DirEntry, Disk, DiskError, DiskOperation, LockGuard};
 
 /// A disk in memory.
@@ -78,6 +80,32 @@ impl MemDisk {
             match node {
                 Node::File { bytes, synced } => bytes.clone_from(synced),
                 Node::Dir { names, synced } => names.clone_from(synced),
+            }
+        }
+    }
+
+    /// As [`MemDisk::power_cut`], but of what was not synced some may be there: names, and of every file any of its
+    /// sectors.
+    pub fn power_cut_at_random(&self, prng: &mut Prng) {
+        let mut state = self.state();
+        state.locks.clear();
+        for node in &mut state.nodes {
+            match node {
+                Node::File { bytes, synced } => {
+                    tear(bytes, synced, prng);
+                    synced.clone_from(bytes);
+                }
+                Node::Dir { names, synced } => {
+                    let mut left = BTreeMap::new();
+                    for name in names.keys().chain(synced.keys()) {
+                        let from = if prng.chance(2) { &*names } else { &*synced };
+                        if let Some(node) = from.get(name) {
+                            left.entry(name.clone()).or_insert(*node);
+                        }
+                    }
+                    names.clone_from(&left);
+                    *synced = left;
+                }
             }
         }
     }
@@ -298,6 +326,28 @@ impl Drop for MemLock {
     fn drop(&mut self) {
         self.held.store(false, Ordering::Release);
     }
+}
+
+/// Leaves of a file what a power cut might: its length is the old or the new one or between, and every sector beyond what
+/// was synced is the old or the new one, or zeros if it is new.
+fn tear(bytes: &mut Vec<u8>, synced: &[u8], prng: &mut Prng) {
+    const SECTOR_BYTES: usize = 512;
+    let (shorter, longer) = (bytes.len().min(synced.len()), bytes.len().max(synced.len()));
+    let length = match prng.below(3) {
+        0 => synced.len(),
+        1 => bytes.len(),
+        _ => shorter + prng.below((longer - shorter) as u64 + 1) as usize,
+    };
+    let mut torn = vec![0; length];
+    let keeps_all = prng.chance(2);
+    for (index, sector) in torn.chunks_mut(SECTOR_BYTES).enumerate() {
+        let from = if keeps_all || prng.chance(2) { &bytes[..] } else { synced };
+        let start = index * SECTOR_BYTES;
+        let rest = from.get(start..).unwrap_or(&[]);
+        let count = rest.len().min(sector.len());
+        sector[..count].copy_from_slice(&rest[..count]);
+    }
+    *bytes = torn;
 }
 
 fn names_of(path: &Path) -> impl Iterator<Item = &OsStr> {

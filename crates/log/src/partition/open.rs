@@ -91,13 +91,16 @@ impl PartitionLog {
         let metadata_path = dir.join(files::PARTITION_METADATA);
         let metadata = disk.read_file(&metadata_path)?;
         let topic_id = metadata.and_then(|bytes| files::parse_partition_metadata(str::from_utf8(&bytes).ok()?));
+        let was_durable =
+            known.recovery_point > Offset::ZERO || known.log_start > Offset::ZERO || !found.snapshots.is_empty();
         let Some(topic_id) = topic_id else {
             // The first sync of a log makes this file durable before anything else.
-            if known.recovery_point > Offset::ZERO || !found.snapshots.is_empty() {
-                return Err(OpenError::PartitionMetadata { path: metadata_path });
-            }
-            return Ok(None);
+            return if was_durable { Err(OpenError::PartitionMetadata { path: metadata_path }) } else { Ok(None) };
         };
+        if !was_durable && found.segments.first().is_some_and(|&first| first > Offset::ZERO) {
+            // The first segment was never durable, so nothing was; deleted segments leave a snapshot behind them.
+            return Ok(None);
+        }
         let mut opening = Opening {
             disk,
             dir: &dir,

@@ -112,6 +112,12 @@ impl SyncTicket {
                 disk.sync_data(&Kind::OffsetIndex.path(&self.dir, closed.base_offset))?;
                 disk.sync_data(&Kind::TimeIndex.path(&self.dir, closed.base_offset))?;
             }
+        }
+        if !self.closed.is_empty() {
+            // A snapshot must not be found where a file that it vouches for isn't.
+            disk.sync_dir(&self.dir)?;
+        }
+        for (closed, _) in &self.closed {
             disk.replace_file(&Kind::Snapshot.path(&self.dir, closed.next_base_offset), &closed.snapshot)?;
         }
         if let Some(active) = &self.active {

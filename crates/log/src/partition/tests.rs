@@ -12,6 +12,8 @@ use super::{Appended, PartitionLog};
 use crate::{AppendError, Disk, FlushMode, Identity, LogConfig, Logs, LogsConfig, MemDisk, OpenError, RecoveryReport};
 
 mod append;
+mod crash;
+mod format;
 mod read;
 mod recovery;
 mod trim;

@@ -1,0 +1,91 @@
+//! Power cuts at random places, with whatever the disk happened to keep.
+
+use riparian_types::Prng;
+
+use super::*;
+use crate::MemFaults;
+
+/// What the test knows must be true.
+struct Expected {
+    /// Below, every batch must be there.
+    acknowledged: i64,
+    /// The batch at each base offset, as it was last appended there.
+    batches: std::collections::BTreeMap<i64, Vec<u8>>,
+    next_sequence: i32,
+}
+
+#[test]
+fn whatever_a_power_cut_leaves_the_acknowledged_is_there() {
+    for seed in 0..200 {
+        run(seed);
+    }
+}
+
+fn run(seed: u64) {
+    let mut prng = Prng::new(seed);
+    let config = LogConfig { segment_bytes: 1500, index_interval_bytes: 400, ..LogConfig::KAFKA };
+    let mut fixture = Fixture::new(config);
+    let mut expected = Expected { acknowledged: 0, batches: Default::default(), next_sequence: 0 };
+    for _ in 0..6 {
+        live(&fixture, &mut expected, &mut prng);
+        fixture.disk.set_faults(MemFaults::default());
+        fixture.logs = None;
+        let killed = prng.chance(3);
+        if !killed {
+            fixture.disk.power_cut_at_random(&mut prng);
+        }
+        fixture.try_open().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        check(&fixture, &mut expected, seed);
+    }
+}
+
+/// Appends and syncs at random, until a sync fails at a random place or enough was done.
+fn live(fixture: &Fixture, expected: &mut Expected, prng: &mut Prng) {
+    let log = fixture.log();
+    let syncs_max = fixture.disk.sync_count() + prng.below(40);
+    fixture.disk.set_faults(MemFaults { syncs_max: Some(syncs_max), ..MemFaults::default() });
+    for _ in 0..prng.below(30) {
+        let count = 1 + prng.below(8) as usize;
+        let bytes = build(0, count, producer(3, 0, expected.next_sequence));
+        let Ok(appended) = produce(&log, 0, &bytes) else { return };
+        assert!(!appended.duplicate);
+        expected.next_sequence += count as i32;
+        expected.batches.split_off(&appended.base_offset.0);
+        expected.batches.insert(appended.base_offset.0, bytes);
+        if prng.chance(4) && log.sync().is_err() {
+            return;
+        }
+        expected.acknowledged = log.durable_end().0;
+        if prng.chance(20) && fixture.logs().write_checkpoints().is_err() {
+            return;
+        }
+    }
+}
+
+fn check(fixture: &Fixture, expected: &mut Expected, seed: u64) {
+    let log = fixture.log();
+    let end = log.end_offset().0;
+    assert!(end >= expected.acknowledged, "seed {seed}: end {end}, acknowledged {}", expected.acknowledged);
+    assert_eq!(log.durable_end().0, end);
+    let mut next = 0;
+    while next < end {
+        let read = log.read(Offset(next), Offset(end), 10_000, true).unwrap();
+        for batch in batches(&read.bytes) {
+            let batch = batch.unwrap();
+            let before = &expected.batches[&next];
+            assert_eq!(batch.header().base_offset.0, next, "seed {seed}");
+            assert_eq!(batch.bytes()[16..], before[16..], "seed {seed}: another batch at offset {next}");
+            next = batch.header().next_offset().0;
+        }
+    }
+    assert_eq!(next, end, "seed {seed}");
+    // The producer goes on where the log ends: the state is that of the batches.
+    expected.batches.split_off(&end);
+    let last = expected.batches.last_key_value();
+    expected.next_sequence = last.map_or(0, |(_, bytes)| {
+        let again = produce(&log, 0, bytes).unwrap();
+        assert!(again.duplicate, "seed {seed}");
+        check_produced(bytes, &log.config().produce_rules(true), at(0).wall).unwrap().header().last_sequence().0 + 1
+    });
+    expected.acknowledged = end;
+}
