@@ -211,6 +211,31 @@ impl Logs {
         Ok(garbage)
     }
 
+    /// Opens one partition's log again after a failure, without what never became durable. Whoever still has the old one
+    /// finds it closed.
+    pub fn reopen(
+        &self,
+        topic: &TopicName,
+        partition: PartitionIndex,
+        now: WallMillis,
+    ) -> Result<Arc<PartitionLog>, OpenError> {
+        let missing = || OpenError::Partition { topic: topic.clone(), partition };
+        let old = self.find(topic, partition).ok_or_else(missing)?;
+        old.close();
+        old.cut_off_undurable()?;
+        let options = || self.options(topic, partition, old.config());
+        let known = Known { clean_shutdown: false, recovery_point: old.durable_end(), log_start: old.start_offset() };
+        let opened = PartitionLog::open(options(), known, now)?;
+        let log = Arc::new(match opened {
+            Some((log, _)) => log,
+            None => PartitionLog::new_empty(options(), old.topic_id()),
+        });
+        let mut topics = self.write_topics();
+        let slot = usize::try_from(partition.0).ok().and_then(|index| topics.get_mut(topic)?.partitions.get_mut(index));
+        *slot.ok_or_else(missing)? = Some(Arc::clone(&log));
+        Ok(log)
+    }
+
     /// As [`PartitionLog::delete_records`], and the new log start survives a crash.
     pub fn delete_records(&self, log: &PartitionLog, before: Offset) -> Result<Offset, TrimError> {
         let start = log.delete_records(before)?;

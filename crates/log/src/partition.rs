@@ -30,6 +30,7 @@ use crate::{
     segment::{Segment, SegmentIndex},
 };
 
+mod cut;
 mod open;
 mod read;
 mod sync;
