@@ -1,0 +1,476 @@
+//! Records of groups and offsets as they stand in `__consumer_offsets`, in the formats of Kafka 4.4.
+
+use std::borrow::Cow;
+
+use riparian_group::{
+    GroupMachine,
+    record::{
+        ClassicGroupValue, CommittedOffsetValue, MemberState, Record, StreamsCurrentAssignmentValue,
+        StreamsGroupMetadataValue, StreamsMemberMetadataValue, StreamsTargetMetadataValue,
+    },
+    streams::{ActiveTaskIds, CopartitionGroup, Endpoint, InternalTopic, Subtopology, TaskIds, TaskLists, Topology},
+};
+use riparian_records::stored::{self, StoredKey};
+use riparian_types::{
+    AssignmentEpoch, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex,
+    ProcessId, SubtopologyId, TopicName, TopologyEpoch, WallMillis,
+};
+use riparian_wire::{DecodeError, EncodeError};
+
+use crate::codec::{Decoded, KeyValue, RecordCodec};
+
+/// The codec of [`GroupMachine`]'s records.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupCodec;
+
+/// The version of streams records; there is only one.
+const STREAMS_VERSION: i16 = 0;
+/// The version in which offsets are written; the first with topic ids.
+const OFFSET_VERSION: i16 = 4;
+/// The only version with an explicit expiry.
+const OFFSET_VERSION_EXPIRING: i16 = 1;
+
+impl RecordCodec<GroupMachine> for GroupCodec {
+    fn encode(record: &Record) -> KeyValue {
+        let (key, value) = encode(record).expect("every field of a machine's record fits the version it is written in");
+        KeyValue { key: Some(key), value }
+    }
+
+    fn decode(key: Option<&[u8]>, value: Option<&[u8]>) -> Decoded<GroupMachine> {
+        let Some(key) = key else {
+            return Decoded::Damaged("a record without a key".to_owned());
+        };
+        let key = match StoredKey::from_bytes(key) {
+            Ok(key) => key,
+            Err(DecodeError::UnknownType { found }) => return Decoded::Unknown { kind: found },
+            Err(error) => return Decoded::Damaged(format!("key: {error}")),
+        };
+        let group = GroupId::from(group_of(&key));
+        let kind = key.record_type();
+        match decode(key, &group, value) {
+            Ok(record) => Decoded::Record(record),
+            Err(error) => Decoded::DamagedScope(group, format!("value of a record of type {kind}: {error}")),
+        }
+    }
+}
+
+fn group_of<'a>(key: &'a StoredKey<'_>) -> &'a str {
+    match key {
+        StoredKey::LegacyOffsetCommit(key) => &key.group,
+        StoredKey::OffsetCommit(key) => &key.group,
+        StoredKey::GroupMetadata(key) => &key.group,
+        StoredKey::StreamsGroupMetadata(key) => &key.group_id,
+        StoredKey::StreamsGroupMemberMetadata(key) => &key.group_id,
+        StoredKey::StreamsGroupTargetAssignmentMetadata(key) => &key.group_id,
+        StoredKey::StreamsGroupTargetAssignmentMember(key) => &key.group_id,
+        StoredKey::StreamsGroupCurrentMemberAssignment(key) => &key.group_id,
+        StoredKey::StreamsGroupTopology(key) => &key.group_id,
+    }
+}
+
+fn text<T: AsRef<str> + ?Sized>(text: &T) -> Cow<'_, str> {
+    Cow::Borrowed(text.as_ref())
+}
+
+type Bytes = (Vec<u8>, Option<Vec<u8>>);
+
+fn encode(record: &Record) -> Result<Bytes, EncodeError> {
+    Ok(match record {
+        Record::OffsetCommit(group, topic, partition, value) => {
+            let key = stored::OffsetCommitKey { group: text(group), topic: text(topic), partition: partition.0 };
+            (key.to_bytes()?, value.as_ref().map(encode_offset).transpose()?)
+        }
+        Record::ClassicGroupMetadata(group, _) => {
+            // Only its tombstone is ever written.
+            (stored::GroupMetadataKey { group: text(group) }.to_bytes()?, None)
+        }
+        Record::StreamsGroupMetadata(group, value) => {
+            let key = stored::StreamsGroupMetadataKey { group_id: text(group) };
+            (key.to_bytes()?, value.as_ref().map(encode_group).transpose()?)
+        }
+        Record::StreamsMemberMetadata(group, member, value) => {
+            let key = stored::StreamsGroupMemberMetadataKey { group_id: text(group), member_id: text(member) };
+            (key.to_bytes()?, value.as_ref().map(encode_member).transpose()?)
+        }
+        Record::StreamsTargetMetadata(group, value) => {
+            let key = stored::StreamsGroupTargetAssignmentMetadataKey { group_id: text(group) };
+            let value = value.as_ref().map(|value| {
+                stored::StreamsGroupTargetAssignmentMetadataValue {
+                    assignment_epoch: value.assignment_epoch.0,
+                    assignment_timestamp: value.assignment_timestamp.0,
+                    ..Default::default()
+                }
+                .to_bytes(STREAMS_VERSION)
+            });
+            (key.to_bytes()?, value.transpose()?)
+        }
+        Record::StreamsTargetMember(group, member, value) => {
+            let key = stored::StreamsGroupTargetAssignmentMemberKey { group_id: text(group), member_id: text(member) };
+            let value = value.as_ref().map(|tasks| {
+                stored::StreamsGroupTargetAssignmentMemberValue {
+                    active_tasks: target_tasks(&tasks.active),
+                    standby_tasks: target_tasks(&tasks.standby),
+                    warmup_tasks: target_tasks(&tasks.warmup),
+                    ..Default::default()
+                }
+                .to_bytes(STREAMS_VERSION)
+            });
+            (key.to_bytes()?, value.transpose()?)
+        }
+        Record::StreamsCurrentAssignment(group, member, value) => {
+            let key = stored::StreamsGroupCurrentMemberAssignmentKey { group_id: text(group), member_id: text(member) };
+            (key.to_bytes()?, value.as_ref().map(encode_current).transpose()?)
+        }
+        Record::StreamsTopology(group, value) => {
+            let key = stored::StreamsGroupTopologyKey { group_id: text(group) };
+            (key.to_bytes()?, value.as_ref().map(encode_topology).transpose()?)
+        }
+    })
+}
+
+fn encode_offset(value: &CommittedOffsetValue) -> Result<Vec<u8>, EncodeError> {
+    let expires = value.expire_timestamp.0 != -1;
+    let version = if expires { OFFSET_VERSION_EXPIRING } else { OFFSET_VERSION };
+    stored::OffsetCommitValue {
+        offset: value.offset.0,
+        leader_epoch: value.leader_epoch.0,
+        metadata: text(&value.metadata),
+        commit_timestamp: value.commit_timestamp.0,
+        expire_timestamp: value.expire_timestamp.0,
+        topic_id: value.topic_id,
+        ..Default::default()
+    }
+    .to_bytes(version)
+}
+
+fn encode_group(value: &StreamsGroupMetadataValue) -> Result<Vec<u8>, EncodeError> {
+    let configs = value.last_assignment_configs.as_ref().map(|configs| {
+        let configs = configs.iter().map(|(key, value)| stored::streams_group_metadata_value::LastAssignmentConfig {
+            key: text(key),
+            value: text(value),
+            ..Default::default()
+        });
+        configs.collect()
+    });
+    stored::StreamsGroupMetadataValue {
+        epoch: value.epoch.0,
+        metadata_hash: value.metadata_hash,
+        validated_topology_epoch: value.validated_topology_epoch.0,
+        last_assignment_configs: configs,
+        stored_description_topology_epoch: value.stored_description_topology_epoch.0,
+        failed_description_topology_epoch: value.failed_description_topology_epoch.0,
+        ..Default::default()
+    }
+    .to_bytes(STREAMS_VERSION)
+}
+
+fn encode_member(value: &StreamsMemberMetadataValue) -> Result<Vec<u8>, EncodeError> {
+    use stored::streams_group_member_metadata_value as part;
+    let tags = value.client_tags.iter().map(|(key, value)| part::KeyValue {
+        key: text(key),
+        value: text(value),
+        ..Default::default()
+    });
+    stored::StreamsGroupMemberMetadataValue {
+        instance_id: value.instance_id.as_ref().map(text),
+        rack_id: value.rack_id.as_ref().map(text),
+        client_id: text(&value.client_id),
+        client_host: text(&value.client_host),
+        rebalance_timeout_ms: value.rebalance_timeout_ms,
+        topology_epoch: value.topology_epoch.0,
+        process_id: text(&value.process_id),
+        user_endpoint: value.user_endpoint.as_ref().map(|endpoint| part::Endpoint {
+            host: text(&endpoint.host),
+            port: endpoint.port,
+            ..Default::default()
+        }),
+        client_tags: tags.collect(),
+        ..Default::default()
+    }
+    .to_bytes(STREAMS_VERSION)
+}
+
+fn target_tasks(tasks: &[TaskIds]) -> Vec<stored::streams_group_target_assignment_member_value::TaskIds<'_>> {
+    let tasks = tasks.iter().map(|tasks| stored::streams_group_target_assignment_member_value::TaskIds {
+        subtopology_id: text(&tasks.subtopology),
+        partitions: numbers(&tasks.partitions),
+        ..Default::default()
+    });
+    tasks.collect()
+}
+
+fn numbers(partitions: &[PartitionIndex]) -> Vec<i32> {
+    partitions.iter().map(|partition| partition.0).collect()
+}
+
+fn encode_current(value: &StreamsCurrentAssignmentValue) -> Result<Vec<u8>, EncodeError> {
+    stored::StreamsGroupCurrentMemberAssignmentValue {
+        member_epoch: value.member_epoch.0,
+        previous_member_epoch: value.previous_member_epoch.0,
+        state: match value.state {
+            MemberState::Stable => 1,
+            MemberState::UnrevokedTasks => 2,
+            MemberState::UnreleasedTasks => 3,
+            MemberState::Unknown => 127,
+        },
+        active_tasks: active_tasks(&value.active),
+        standby_tasks: plain_tasks(&value.standby),
+        warmup_tasks: plain_tasks(&value.warmup),
+        active_tasks_pending_revocation: active_tasks(&value.active_pending_revocation),
+        standby_tasks_pending_revocation: plain_tasks(&value.standby_pending_revocation),
+        warmup_tasks_pending_revocation: plain_tasks(&value.warmup_pending_revocation),
+        ..Default::default()
+    }
+    .to_bytes(STREAMS_VERSION)
+}
+
+fn active_tasks(tasks: &[ActiveTaskIds]) -> Vec<stored::streams_group_current_member_assignment_value::TaskIds<'_>> {
+    let tasks = tasks.iter().map(|tasks| stored::streams_group_current_member_assignment_value::TaskIds {
+        subtopology_id: text(&tasks.subtopology),
+        partitions: numbers(&tasks.partitions),
+        assignment_epochs: (tasks.assignment_epochs.len() == tasks.partitions.len())
+            .then(|| tasks.assignment_epochs.iter().map(|epoch| epoch.0).collect()),
+        ..Default::default()
+    });
+    tasks.collect()
+}
+
+fn plain_tasks(tasks: &[TaskIds]) -> Vec<stored::streams_group_current_member_assignment_value::TaskIds<'_>> {
+    let tasks = tasks.iter().map(|tasks| stored::streams_group_current_member_assignment_value::TaskIds {
+        subtopology_id: text(&tasks.subtopology),
+        partitions: numbers(&tasks.partitions),
+        ..Default::default()
+    });
+    tasks.collect()
+}
+
+fn encode_topology(topology: &Topology) -> Result<Vec<u8>, EncodeError> {
+    use stored::streams_group_topology_value as part;
+    fn names(names: &[TopicName]) -> Vec<Cow<'_, str>> {
+        names.iter().map(text).collect()
+    }
+    fn topics(topics: &[InternalTopic]) -> Vec<part::TopicInfo<'_>> {
+        let topics = topics.iter().map(|topic| part::TopicInfo {
+            name: text(&topic.name),
+            partitions: topic.partitions,
+            replication_factor: topic.replication_factor,
+            topic_configs: topic
+                .configs
+                .iter()
+                .map(|(key, value)| part::TopicConfig { key: text(key), value: text(value), ..Default::default() })
+                .collect(),
+            ..Default::default()
+        });
+        topics.collect()
+    }
+    let subtopologies = topology.subtopologies.iter().map(|subtopology| part::Subtopology {
+        subtopology_id: text(&subtopology.id),
+        source_topics: names(&subtopology.source_topics),
+        source_topic_regex: subtopology.source_topic_regex.iter().map(text).collect(),
+        state_changelog_topics: topics(&subtopology.state_changelog_topics),
+        repartition_sink_topics: names(&subtopology.repartition_sink_topics),
+        repartition_source_topics: topics(&subtopology.repartition_source_topics),
+        copartition_groups: subtopology
+            .copartition_groups
+            .iter()
+            .map(|group| part::CopartitionGroup {
+                source_topics: group.source_topics.clone(),
+                source_topic_regex: group.source_topic_regex.clone(),
+                repartition_source_topics: group.repartition_source_topics.clone(),
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    });
+    stored::StreamsGroupTopologyValue {
+        epoch: topology.epoch.0,
+        subtopologies: subtopologies.collect(),
+        ..Default::default()
+    }
+    .to_bytes(STREAMS_VERSION)
+}
+
+fn decode(key: StoredKey<'_>, group: &GroupId, value: Option<&[u8]>) -> Result<Record, DecodeError> {
+    let group = group.clone();
+    Ok(match key {
+        StoredKey::LegacyOffsetCommit(key) => {
+            let value = value.map(stored::LegacyOffsetCommitValue::from_bytes).transpose()?;
+            let value = value.map(|value| CommittedOffsetValue {
+                offset: Offset(value.offset),
+                leader_epoch: LeaderEpoch::NONE,
+                metadata: value.metadata.into_owned(),
+                commit_timestamp: WallMillis(value.commit_timestamp),
+                expire_timestamp: WallMillis(-1),
+                topic_id: riparian_types::Uuid::ZERO,
+            });
+            Record::OffsetCommit(group, TopicName::from(&*key.topic), PartitionIndex(key.partition), value)
+        }
+        StoredKey::OffsetCommit(key) => {
+            let value = value.map(stored::OffsetCommitValue::from_bytes).transpose()?;
+            let value = value.map(|value| CommittedOffsetValue {
+                offset: Offset(value.offset),
+                leader_epoch: LeaderEpoch(value.leader_epoch),
+                metadata: value.metadata.into_owned(),
+                commit_timestamp: WallMillis(value.commit_timestamp),
+                expire_timestamp: WallMillis(value.expire_timestamp),
+                topic_id: value.topic_id,
+            });
+            Record::OffsetCommit(group, TopicName::from(&*key.topic), PartitionIndex(key.partition), value)
+        }
+        StoredKey::GroupMetadata(_) => {
+            let value = value.map(stored::GroupMetadataValue::from_bytes).transpose()?;
+            let value = value.map(|value| ClassicGroupValue {
+                protocol_type: value.protocol_type.into_owned(),
+                has_members: !value.members.is_empty(),
+            });
+            Record::ClassicGroupMetadata(group, value)
+        }
+        StoredKey::StreamsGroupMetadata(_) => {
+            let value = value.map(stored::StreamsGroupMetadataValue::from_bytes).transpose()?;
+            Record::StreamsGroupMetadata(group, value.map(decode_group))
+        }
+        StoredKey::StreamsGroupMemberMetadata(key) => {
+            let value = value.map(stored::StreamsGroupMemberMetadataValue::from_bytes).transpose()?;
+            Record::StreamsMemberMetadata(group, MemberId::from(&*key.member_id), value.map(decode_member))
+        }
+        StoredKey::StreamsGroupTargetAssignmentMetadata(_) => {
+            let value = value.map(stored::StreamsGroupTargetAssignmentMetadataValue::from_bytes).transpose()?;
+            let value = value.map(|value| StreamsTargetMetadataValue {
+                assignment_epoch: AssignmentEpoch(value.assignment_epoch),
+                assignment_timestamp: WallMillis(value.assignment_timestamp),
+            });
+            Record::StreamsTargetMetadata(group, value)
+        }
+        StoredKey::StreamsGroupTargetAssignmentMember(key) => {
+            let value = value.map(stored::StreamsGroupTargetAssignmentMemberValue::from_bytes).transpose()?;
+            let value = value.map(|value| TaskLists {
+                active: decode_target(value.active_tasks),
+                standby: decode_target(value.standby_tasks),
+                warmup: decode_target(value.warmup_tasks),
+            });
+            Record::StreamsTargetMember(group, MemberId::from(&*key.member_id), value)
+        }
+        StoredKey::StreamsGroupCurrentMemberAssignment(key) => {
+            let value = value.map(stored::StreamsGroupCurrentMemberAssignmentValue::from_bytes).transpose()?;
+            Record::StreamsCurrentAssignment(group, MemberId::from(&*key.member_id), value.map(decode_current))
+        }
+        StoredKey::StreamsGroupTopology(_) => {
+            let value = value.map(stored::StreamsGroupTopologyValue::from_bytes).transpose()?;
+            Record::StreamsTopology(group, value.map(decode_topology))
+        }
+    })
+}
+
+fn decode_group(value: stored::StreamsGroupMetadataValue<'_>) -> StreamsGroupMetadataValue {
+    StreamsGroupMetadataValue {
+        epoch: GroupEpoch(value.epoch),
+        metadata_hash: value.metadata_hash,
+        validated_topology_epoch: TopologyEpoch(value.validated_topology_epoch),
+        last_assignment_configs: value.last_assignment_configs.map(|configs| {
+            configs.into_iter().map(|config| (config.key.into_owned(), config.value.into_owned())).collect()
+        }),
+        stored_description_topology_epoch: TopologyEpoch(value.stored_description_topology_epoch),
+        failed_description_topology_epoch: TopologyEpoch(value.failed_description_topology_epoch),
+    }
+}
+
+fn decode_member(value: stored::StreamsGroupMemberMetadataValue<'_>) -> StreamsMemberMetadataValue {
+    StreamsMemberMetadataValue {
+        instance_id: value.instance_id.map(|id| InstanceId::from(&*id)),
+        rack_id: value.rack_id.map(Cow::into_owned),
+        client_id: value.client_id.into_owned(),
+        client_host: value.client_host.into_owned(),
+        rebalance_timeout_ms: value.rebalance_timeout_ms,
+        topology_epoch: TopologyEpoch(value.topology_epoch),
+        process_id: ProcessId::from(&*value.process_id),
+        user_endpoint: value
+            .user_endpoint
+            .map(|endpoint| Endpoint { host: endpoint.host.into_owned(), port: endpoint.port }),
+        client_tags: value.client_tags.into_iter().map(|tag| (tag.key.into_owned(), tag.value.into_owned())).collect(),
+    }
+}
+
+fn decode_target(tasks: Vec<stored::streams_group_target_assignment_member_value::TaskIds<'_>>) -> Vec<TaskIds> {
+    let tasks = tasks.into_iter().map(|tasks| TaskIds {
+        subtopology: SubtopologyId::from(&*tasks.subtopology_id),
+        partitions: tasks.partitions.into_iter().map(PartitionIndex).collect(),
+    });
+    tasks.collect()
+}
+
+fn decode_current(value: stored::StreamsGroupCurrentMemberAssignmentValue<'_>) -> StreamsCurrentAssignmentValue {
+    type Tasks<'a> = Vec<stored::streams_group_current_member_assignment_value::TaskIds<'a>>;
+    fn active(tasks: Tasks<'_>) -> Vec<ActiveTaskIds> {
+        let tasks = tasks.into_iter().map(|tasks| {
+            // Epochs that don't match their partitions count as absent, as in Kafka.
+            let epochs = tasks.assignment_epochs.filter(|epochs| epochs.len() == tasks.partitions.len());
+            ActiveTaskIds {
+                subtopology: SubtopologyId::from(&*tasks.subtopology_id),
+                partitions: tasks.partitions.into_iter().map(PartitionIndex).collect(),
+                assignment_epochs: epochs.unwrap_or_default().into_iter().map(AssignmentEpoch).collect(),
+            }
+        });
+        tasks.collect()
+    }
+    fn plain(tasks: Tasks<'_>) -> Vec<TaskIds> {
+        let tasks = tasks.into_iter().map(|tasks| TaskIds {
+            subtopology: SubtopologyId::from(&*tasks.subtopology_id),
+            partitions: tasks.partitions.into_iter().map(PartitionIndex).collect(),
+        });
+        tasks.collect()
+    }
+    StreamsCurrentAssignmentValue {
+        member_epoch: MemberEpoch(value.member_epoch),
+        previous_member_epoch: MemberEpoch(value.previous_member_epoch),
+        state: match value.state {
+            1 => MemberState::Stable,
+            2 => MemberState::UnrevokedTasks,
+            3 => MemberState::UnreleasedTasks,
+            _ => MemberState::Unknown,
+        },
+        active: active(value.active_tasks),
+        standby: plain(value.standby_tasks),
+        warmup: plain(value.warmup_tasks),
+        active_pending_revocation: active(value.active_tasks_pending_revocation),
+        standby_pending_revocation: plain(value.standby_tasks_pending_revocation),
+        warmup_pending_revocation: plain(value.warmup_tasks_pending_revocation),
+    }
+}
+
+fn decode_topology(value: stored::StreamsGroupTopologyValue<'_>) -> Topology {
+    use stored::streams_group_topology_value as part;
+    fn names(names: &[Cow<'_, str>]) -> Vec<TopicName> {
+        names.iter().map(|name| TopicName::from(&**name)).collect()
+    }
+    fn topics(topics: Vec<part::TopicInfo<'_>>) -> Vec<InternalTopic> {
+        let topics = topics.into_iter().map(|topic| InternalTopic {
+            name: TopicName::from(&*topic.name),
+            partitions: topic.partitions,
+            replication_factor: topic.replication_factor,
+            configs: topic
+                .topic_configs
+                .into_iter()
+                .map(|config| (config.key.into_owned(), config.value.into_owned()))
+                .collect(),
+        });
+        topics.collect()
+    }
+    let subtopologies = value.subtopologies.into_iter().map(|subtopology| Subtopology {
+        id: SubtopologyId::from(&*subtopology.subtopology_id),
+        source_topics: names(&subtopology.source_topics),
+        source_topic_regex: subtopology.source_topic_regex.into_iter().map(Cow::into_owned).collect(),
+        state_changelog_topics: topics(subtopology.state_changelog_topics),
+        repartition_sink_topics: names(&subtopology.repartition_sink_topics),
+        repartition_source_topics: topics(subtopology.repartition_source_topics),
+        copartition_groups: subtopology
+            .copartition_groups
+            .into_iter()
+            .map(|group| CopartitionGroup {
+                source_topics: group.source_topics,
+                source_topic_regex: group.source_topic_regex,
+                repartition_source_topics: group.repartition_source_topics,
+            })
+            .collect(),
+    });
+    Topology { epoch: TopologyEpoch(value.epoch), subtopologies: subtopologies.collect() }
+}
