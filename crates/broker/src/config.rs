@@ -1,0 +1,62 @@
+//! What the broker is told once, when it starts.
+
+use std::sync::Arc;
+
+use riparian_group::config::GroupConfig;
+use riparian_metadata::config;
+use riparian_types::NodeId;
+
+/// Settings that are fixed while the server runs.
+#[derive(Clone, Debug)]
+pub struct BrokerConfig {
+    /// The server's properties.
+    pub properties: Arc<config::BrokerConfig>,
+    /// How clients reach this server, per listener; the first is used for listeners that are not named.
+    pub advertised: Vec<AdvertisedListener>,
+}
+
+/// One entry of `advertised.listeners`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdvertisedListener {
+    /// The listener's name.
+    pub listener: String,
+    /// The host that clients connect to.
+    pub host: String,
+    /// The port that clients connect to.
+    pub port: u16,
+}
+
+impl BrokerConfig {
+    pub(crate) fn node_id(&self) -> NodeId {
+        NodeId(self.properties.node_id())
+    }
+
+    /// The properties that the group machines want.
+    pub(crate) fn group(&self) -> GroupConfig {
+        let properties = &self.properties;
+        GroupConfig {
+            session_timeout_ms: properties.int("group.streams.session.timeout.ms"),
+            session_timeout_min_ms: properties.int("group.streams.min.session.timeout.ms"),
+            session_timeout_max_ms: properties.int("group.streams.max.session.timeout.ms"),
+            heartbeat_interval_ms: properties.int("group.streams.heartbeat.interval.ms"),
+            heartbeat_interval_min_ms: properties.int("group.streams.min.heartbeat.interval.ms"),
+            heartbeat_interval_max_ms: properties.int("group.streams.max.heartbeat.interval.ms"),
+            num_standby_replicas: properties.int("group.streams.num.standby.replicas"),
+            num_standby_replicas_max: properties.int("group.streams.max.standby.replicas"),
+            initial_rebalance_delay_ms: properties.int("group.streams.initial.rebalance.delay.ms"),
+            assignment_interval_ms: properties.int("group.streams.assignment.interval.ms"),
+            assignment_interval_min_ms: properties.int("group.streams.min.assignment.interval.ms"),
+            assignment_interval_max_ms: properties.int("group.streams.max.assignment.interval.ms"),
+            task_offset_interval_ms: properties.int("group.streams.task.offset.interval.ms"),
+            task_offset_interval_min_ms: properties.int("group.streams.min.task.offset.interval.ms"),
+            num_warmup_replicas: properties.int("group.streams.num.warmup.replicas"),
+            num_warmup_replicas_max: properties.int("group.streams.max.warmup.replicas"),
+            acceptable_recovery_lag: properties.long("group.streams.acceptable.recovery.lag"),
+            rack_aware_assignment_tags: properties.list("group.streams.rack.aware.assignment.tags"),
+            assignors: properties.list("group.streams.assignors"),
+            members_max: properties.int("group.streams.max.size"),
+            offsets_retention_ms: properties.long("offsets.retention.minutes").saturating_mul(60_000),
+            offsets_retention_check_interval_ms: properties.long("offsets.retention.check.interval.ms"),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The group shards: which serves which group, and what their machines ask for.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use riparian_coordinator::codecs::GroupCodec;
+use riparian_group::{
+    GroupMachine,
+    command::Command,
+    reply::{Effect, Reply},
+};
+use riparian_types::{GroupId, Now, Offset, java, machine::Waiter};
+
+use crate::{
+    Broker, Wake, cluster,
+    host::{Continuation, Host, Hosted, Unavailable},
+};
+
+impl Hosted for GroupMachine {
+    type Codec = GroupCodec;
+    type Snapshot = ();
+
+    const NAME: &'static str = "groups";
+
+    fn snapshot(&self) {}
+
+    fn publish(_: &Broker, _: Now, _: Offset, (): ()) {}
+
+    fn carry_out(broker: &Broker, now: Now, shard: usize, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::CreateInternalTopics { group, topics } => {
+                    broker.create_internal_topics(now, shard, group, topics);
+                }
+            }
+        }
+    }
+
+    fn wake(shard: usize) -> Wake {
+        Wake::Groups(shard)
+    }
+
+    fn introduce(broker: &Broker, now: Now, host: &Host<Self>) {
+        let image = broker.image();
+        let view = image.view();
+        host.tell(broker, now, Command::TopicsChanged { view, changed: Arc::new([]) });
+        for (group, overrides) in cluster::group_overrides(&image) {
+            if broker.group_shard(&group) == host.number() {
+                host.tell(broker, now, Command::GroupConfigChanged { group, overrides });
+            }
+        }
+    }
+}
+
+impl Broker {
+    /// The number of the shard that serves this group.
+    pub(crate) fn group_shard(&self, group: &GroupId) -> usize {
+        let count = i32::try_from(self.groups.len()).expect("as many as a topic has partitions");
+        usize::try_from(java::coordinator_partition(group, count)).expect("never negative")
+    }
+
+    /// Asks the machine that serves `group`.
+    pub(crate) fn ask_group(
+        &self,
+        now: Now,
+        group: &GroupId,
+        command: impl FnOnce(Waiter) -> Command,
+        then: Continuation<GroupMachine>,
+    ) {
+        self.groups[self.group_shard(group)].ask(self, now, command, then);
+    }
+
+    /// Asks several shards and calls `then` with all answers, in the order of the questions.
+    pub(crate) fn ask_groups<A: Send + 'static>(
+        &self,
+        now: Now,
+        questions: Vec<(usize, GroupQuestion)>,
+        convert: fn(usize, Result<Reply, Unavailable>) -> A,
+        then: impl FnOnce(&Self, Vec<A>) + Send + 'static,
+    ) {
+        if questions.is_empty() {
+            return then(self, Vec::new());
+        }
+        let gather = Arc::new(Mutex::new((BTreeMap::new(), questions.len(), Some(then))));
+        for (number, (shard, command)) in questions.into_iter().enumerate() {
+            let gather = gather.clone();
+            let one = Box::new(move |broker: &Self, _: Now, answer: Result<Reply, Unavailable>| {
+                let mut guard = gather.lock().unwrap_or_else(PoisonError::into_inner);
+                let (answers, left, then) = &mut *guard;
+                answers.insert(number, convert(number, answer));
+                *left -= 1;
+                if *left == 0 {
+                    let answers = std::mem::take(answers).into_values().collect();
+                    let then = then.take();
+                    drop(guard);
+                    if let Some(then) = then {
+                        then(broker, answers);
+                    }
+                }
+            });
+            self.groups[shard].ask(self, now, command, one);
+        }
+    }
+}
+
+/// A command that still lacks its waiter.
+pub(crate) type GroupQuestion = Box<dyn FnOnce(Waiter) -> Command + Send>;

@@ -1,0 +1,260 @@
+//! Fetch (key 1, versions 4 to 17): read records, waiting for some if there are none.
+//!
+//! Readers see everything below the high watermark, which is the durable end. Without transactions the last stable
+//! offset is the same.
+//! Gaps: no fetch sessions (session id 0 is always answered, and clients then send full requests, KIP-227); no
+//! preferred replicas.
+
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use riparian_log::ReadError;
+use riparian_protocol::{
+    ApiKey, ErrorCode,
+    messages::{
+        FetchRequest, FetchResponse,
+        fetch_response::{FetchableTopicResponse, PartitionData},
+    },
+};
+use riparian_types::{LeaderEpoch, Now, Offset, PartitionIndex, TopicName, Uuid};
+use riparian_wire::{DecodeError, Reader};
+
+use crate::{
+    Broker, Wake,
+    authorizer::{Operation, Resource},
+    handlers::{Api, offset_for_leader_epoch},
+    partition::Partition,
+    request::{Context, ReplyTo},
+};
+
+pub(crate) const API: Api = Api { key: ApiKey::Fetch, handle };
+
+/// The longest that a fetch waits, whatever the client asks for, in milliseconds.
+const WAIT_MAX_MS: i32 = 5 * 60 * 1000;
+
+/// What is asked of one partition.
+struct Ask {
+    index: PartitionIndex,
+    from: Offset,
+    bytes_max: usize,
+    /// The partition, or why it can't be read.
+    partition: Result<Arc<Partition>, ErrorCode>,
+    current_leader_epoch: i32,
+}
+
+struct TopicAsk {
+    name: TopicName,
+    id: Uuid,
+    partitions: Vec<Ask>,
+}
+
+/// A fetch as it is evaluated, perhaps several times.
+struct Fetch {
+    to: ReplyTo,
+    bytes_min: usize,
+    bytes_max: usize,
+    topics: Vec<TopicAsk>,
+}
+
+/// A fetch that waits for records.
+pub(crate) struct ParkedFetch {
+    id: u64,
+    /// Taken by whoever answers.
+    fetch: Mutex<Option<Fetch>>,
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    let request = FetchRequest::decode(reader, ctx.version())?;
+    reader.finish()?;
+    let by_id = ctx.version() >= 13;
+    if request.session_id != 0 {
+        // Nobody was given a session here; the client starts over without one.
+        let error_code = ErrorCode::FetchSessionIdNotFound as i16;
+        ctx.reply(&FetchResponse { error_code, ..Default::default() });
+        return Ok(());
+    }
+    let topics = request
+        .topics
+        .iter()
+        .map(|topic| {
+            let name = ctx.broker.topic_name(&topic.topic, topic.topic_id, by_id).and_then(|name| {
+                let allowed = ctx.allows(Operation::Read, Resource::Topic(&name));
+                if allowed { Ok(name) } else { Err(ErrorCode::TopicAuthorizationFailed) }
+            });
+            let partitions = topic.partitions.iter().map(|ask| {
+                let index = PartitionIndex(ask.partition);
+                let partition = name
+                    .as_ref()
+                    .map_err(|code| *code)
+                    .and_then(|name| ctx.broker.partition(name, index).ok_or(ErrorCode::UnknownTopicOrPartition));
+                Ask {
+                    index,
+                    from: Offset(ask.fetch_offset),
+                    bytes_max: usize::try_from(ask.partition_max_bytes).unwrap_or(0),
+                    partition,
+                    current_leader_epoch: ask.current_leader_epoch,
+                }
+            });
+            let partitions = partitions.collect();
+            let name = name.unwrap_or_else(|_| TopicName::from(&*topic.topic));
+            TopicAsk { name, id: topic.topic_id, partitions }
+        })
+        .collect();
+    let fetch = Fetch {
+        to: ctx.to,
+        bytes_min: usize::try_from(request.min_bytes).unwrap_or(0),
+        bytes_max: usize::try_from(request.max_bytes).unwrap_or(0),
+        topics,
+    };
+    let wait_ms = request.max_wait_ms.min(WAIT_MAX_MS);
+    match fetch.evaluate(wait_ms <= 0) {
+        Some(answers) => fetch.reply(ctx.broker, &answers),
+        None => park(ctx.broker, ctx.now, fetch, wait_ms),
+    }
+    Ok(())
+}
+
+fn park(broker: &Broker, now: Now, fetch: Fetch, wait_ms: i32) {
+    let partitions: Vec<_> = fetch.partitions().cloned().collect();
+    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    let parked = Arc::new(ParkedFetch { id, fetch: Mutex::new(Some(fetch)) });
+    for partition in &partitions {
+        partition.park(id, parked.clone());
+    }
+    broker.wake_at(now.mono.plus_ms(i64::from(wait_ms)), Wake::Fetch(Arc::downgrade(&parked)));
+    // Records may have become readable between the look and the parking.
+    parked.reconsider(broker, now);
+}
+
+impl ParkedFetch {
+    /// Answers if there is enough now.
+    pub(crate) fn reconsider(&self, broker: &Broker, _now: Now) {
+        self.answer(broker, false);
+    }
+
+    /// Answers with what there is.
+    pub(crate) fn expire(&self, broker: &Broker) {
+        self.answer(broker, true);
+    }
+
+    fn answer(&self, broker: &Broker, whatever: bool) {
+        let mut guard = self.fetch.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(answers) = guard.as_ref().and_then(|fetch| fetch.evaluate(whatever)) else {
+            return;
+        };
+        let fetch = guard.take();
+        drop(guard);
+        if let Some(fetch) = fetch {
+            for partition in fetch.partitions() {
+                partition.unpark(self.id);
+            }
+            fetch.reply(broker, &answers);
+        }
+    }
+}
+
+impl Fetch {
+    fn partitions(&self) -> impl Iterator<Item = &Arc<Partition>> {
+        self.topics.iter().flat_map(|topic| &topic.partitions).filter_map(|ask| ask.partition.as_ref().ok())
+    }
+
+    /// What to answer per topic and partition, if there is enough, or an error to report, or `whatever` is wanted.
+    fn evaluate(&self, whatever: bool) -> Option<Vec<Vec<Answer>>> {
+        let mut left = self.bytes_max;
+        let mut read = 0usize;
+        let mut must_answer = whatever || self.topics.iter().all(|topic| topic.partitions.is_empty());
+        let mut answers = Vec::with_capacity(self.topics.len());
+        for topic in &self.topics {
+            let mut partitions = Vec::with_capacity(topic.partitions.len());
+            for ask in &topic.partitions {
+                // The first batch is sent whatever its size, so that a reader always gets on.
+                let answer = ask.read(left, read == 0);
+                read += answer.records.len();
+                left = left.saturating_sub(answer.records.len());
+                must_answer |= answer.data.error_code != 0;
+                partitions.push(answer);
+            }
+            answers.push(partitions);
+        }
+        (must_answer || read >= self.bytes_min).then_some(answers)
+    }
+
+    fn reply(&self, broker: &Broker, answers: &[Vec<Answer>]) {
+        let responses = self.topics.iter().zip(answers).map(|(topic, answers)| {
+            let partitions = answers
+                .iter()
+                .map(|answer| PartitionData { records: Some(Cow::Borrowed(&*answer.records)), ..answer.data.clone() });
+            FetchableTopicResponse {
+                topic: Cow::Borrowed(&*topic.name),
+                topic_id: topic.id,
+                partitions: partitions.collect(),
+                ..Default::default()
+            }
+        });
+        broker.reply(self.to, &FetchResponse { responses: responses.collect(), ..Default::default() });
+    }
+}
+
+/// The answer for one partition, without its records, and its records.
+struct Answer {
+    data: PartitionData<'static>,
+    records: Bytes,
+}
+
+impl Ask {
+    fn read(&self, left: usize, at_least_one: bool) -> Answer {
+        let mut data = PartitionData { partition_index: self.index.0, high_watermark: -1, ..Default::default() };
+        let records = match self.read_into(&mut data, left, at_least_one) {
+            Ok(records) => records,
+            Err(code) => {
+                data.error_code = code.code();
+                Bytes::new()
+            }
+        };
+        Answer { data, records }
+    }
+
+    fn read_into(&self, data: &mut PartitionData<'_>, left: usize, at_least_one: bool) -> Result<Bytes, ErrorCode> {
+        let partition = self.partition.as_ref().map_err(|code| *code)?;
+        offset_for_leader_epoch::check(self.current_leader_epoch, partition.leader_epoch())?;
+        let log = partition.log();
+        if log.unavailable() == Some(riparian_log::Unavailable::Closed) {
+            // The topic was deleted while the fetch waited.
+            return Err(ErrorCode::UnknownTopicOrPartition);
+        }
+        let durable_end = log.durable_end();
+        data.high_watermark = durable_end.0;
+        data.last_stable_offset = durable_end.0;
+        data.log_start_offset = log.start_offset().0;
+        let bytes_max = self.bytes_max.min(left);
+        if self.from == durable_end || (bytes_max == 0 && !at_least_one) {
+            return Ok(Bytes::new());
+        }
+        if self.from > durable_end {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        match log.read(self.from, durable_end, bytes_max, at_least_one) {
+            Ok(read) => Ok(read.bytes),
+            Err(ReadError::OutOfRange { .. }) => Err(ErrorCode::OffsetOutOfRange),
+            Err(error) => {
+                tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "partition can't be read");
+                Err(ErrorCode::KafkaStorageError)
+            }
+        }
+    }
+}
+
+impl Partition {
+    /// The leader epoch: this server is the only leader there ever was.
+    pub(crate) const fn leader_epoch(&self) -> LeaderEpoch {
+        LeaderEpoch(0)
+    }
+}

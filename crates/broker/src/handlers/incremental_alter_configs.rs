@@ -1,0 +1,136 @@
+//! IncrementalAlterConfigs (key 44, versions 0 and 1): change configs key by key (KIP-339).
+
+use std::borrow::Cow;
+
+use riparian_metadata::{
+    ConfigResource,
+    command::{AlterConfigs, AlterOperation, AlterResource, Command, ConfigChange},
+    reply::{AlterConfigsError, Reply},
+};
+use riparian_protocol::{
+    ApiKey, ErrorCode,
+    messages::{
+        IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+        incremental_alter_configs_request::AlterConfigsResource,
+        incremental_alter_configs_response::AlterConfigsResourceResponse,
+    },
+};
+use riparian_wire::{DecodeError, Reader};
+
+use crate::{
+    authorizer::{Operation, Resource},
+    handlers::{Api, config_error},
+    host::Unavailable,
+    request::Context,
+};
+
+pub(crate) const API: Api = Api { key: ApiKey::IncrementalAlterConfigs, handle };
+
+fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    let request = IncrementalAlterConfigsRequest::decode(reader, ctx.version())?;
+    reader.finish()?;
+    let mut response = IncrementalAlterConfigsResponse::default();
+    let mut resources = Vec::new();
+    for asked in request.resources {
+        match resource(&ctx, &asked) {
+            Ok(resource) => resources.push(resource),
+            Err((code, text)) => response.responses.push(result(
+                asked.resource_type,
+                asked.resource_name.into_owned(),
+                Some((code, text)),
+            )),
+        }
+    }
+    let to = ctx.to;
+    let names: Vec<ConfigResource> = resources.iter().map(|resource| resource.resource.clone()).collect();
+    let alter = AlterConfigs { resources, validate_only: request.validate_only };
+    ctx.broker.metadata.ask(
+        ctx.broker,
+        ctx.now,
+        |waiter| Command::AlterConfigs(waiter, alter),
+        Box::new(move |broker, _, answer| {
+            let everywhere = |code: ErrorCode| {
+                let one = move |resource: &ConfigResource| {
+                    let text = code.message().to_owned();
+                    result(resource.type_number(), resource.name(), Some((code, text)))
+                };
+                names.iter().map(one)
+            };
+            match answer {
+                Ok(Reply::AlterConfigs(results)) => {
+                    response.responses.extend(results.into_iter().map(|(resource, outcome)| {
+                        let error = outcome.err().map(|error| (code(&error), error.to_string()));
+                        result(resource.type_number(), resource.name(), error)
+                    }));
+                }
+                Ok(_) => response.responses.extend(everywhere(ErrorCode::UnknownServerError)),
+                Err(Unavailable) => response.responses.extend(everywhere(ErrorCode::NotController)),
+            }
+            broker.reply(to, &response);
+        }),
+    );
+    Ok(())
+}
+
+fn resource(ctx: &Context<'_>, asked: &AlterConfigsResource<'_>) -> Result<AlterResource, (ErrorCode, String)> {
+    let Some(resource) = ConfigResource::from_parts(asked.resource_type, &asked.resource_name) else {
+        let text = format!(
+            "resource type {} with name '{}' has no configs here: allowed are topics (2), this broker by its number or all \
+             brokers without a name (4), and groups (32)",
+            asked.resource_type, asked.resource_name
+        );
+        return Err((ErrorCode::InvalidRequest, text));
+    };
+    let (right, denied) = match &resource {
+        ConfigResource::Topic(name) => (Resource::Topic(name), ErrorCode::TopicAuthorizationFailed),
+        ConfigResource::Broker(_) => (Resource::Cluster, ErrorCode::ClusterAuthorizationFailed),
+        ConfigResource::Group(group) => (Resource::Group(group), ErrorCode::GroupAuthorizationFailed),
+    };
+    if !ctx.allows(Operation::AlterConfigs, right) {
+        return Err((denied, denied.message().to_owned()));
+    }
+    let changes = asked.configs.iter().map(|config| {
+        let operation = match config.config_operation {
+            0 => AlterOperation::Set,
+            1 => AlterOperation::Delete,
+            2 => AlterOperation::Append,
+            3 => AlterOperation::Subtract,
+            other => {
+                let text = format!("config operation {other} is unknown: 0 set, 1 delete, 2 append, 3 subtract");
+                return Err((ErrorCode::InvalidRequest, text));
+            }
+        };
+        let value = config.value.as_deref().map(str::to_owned);
+        Ok(ConfigChange { key: config.name.to_string(), operation, value })
+    });
+    let changes = changes.collect::<Result<_, _>>()?;
+    Ok(AlterResource { resource, changes })
+}
+
+/// The one place where this operation's errors become codes.
+fn code(error: &AlterConfigsError) -> ErrorCode {
+    match error {
+        AlterConfigsError::UnknownTopic { .. } => ErrorCode::UnknownTopicOrPartition,
+        AlterConfigsError::UnknownBroker { .. } | AlterConfigsError::InvalidGroupId | AlterConfigsError::NamedTwice => {
+            ErrorCode::InvalidRequest
+        }
+        AlterConfigsError::Config(error) => config_error::code(error),
+        AlterConfigsError::Limit(_) => ErrorCode::PolicyViolation,
+        _ => ErrorCode::UnknownServerError,
+    }
+}
+
+fn result(
+    resource_type: i8,
+    resource_name: String,
+    error: Option<(ErrorCode, String)>,
+) -> AlterConfigsResourceResponse<'static> {
+    let (error_code, error_message) = error.map_or((0, None), |(code, text)| (code.code(), Some(Cow::Owned(text))));
+    AlterConfigsResourceResponse {
+        error_code,
+        error_message,
+        resource_type,
+        resource_name: Cow::Owned(resource_name),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,91 @@
+//! ListOffsets (key 2, versions 1 to 11): offsets by time, and the two ends.
+//!
+//! Special timestamps: -1 the end, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the start of
+//! what is stored here and -5 the last that is stored elsewhere (KIP-405; nothing is), -6 (earliest not yet stored
+//! elsewhere, KIP-1023) the start.
+
+use std::borrow::Cow;
+
+use riparian_protocol::{
+    ApiKey, ErrorCode,
+    messages::{
+        ListOffsetsRequest, ListOffsetsResponse,
+        list_offsets_request::ListOffsetsPartition,
+        list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse},
+    },
+};
+use riparian_types::{PartitionIndex, TopicName, WallMillis};
+use riparian_wire::{DecodeError, Reader};
+
+use crate::{
+    authorizer::{Operation, Resource},
+    handlers::{Api, offset_for_leader_epoch},
+    partition::Partition,
+    request::Context,
+};
+
+pub(crate) const API: Api = Api { key: ApiKey::ListOffsets, handle };
+
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+const MAX_TIMESTAMP: i64 = -3;
+const EARLIEST_LOCAL: i64 = -4;
+const LATEST_TIERED: i64 = -5;
+const EARLIEST_PENDING_UPLOAD: i64 = -6;
+
+fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    let request = ListOffsetsRequest::decode(reader, ctx.version())?;
+    reader.finish()?;
+    let topics = request.topics.into_iter().map(|topic| {
+        let name = TopicName::from(&*topic.name);
+        let allowed = ctx.allows(Operation::Describe, Resource::Topic(&name));
+        let partitions = topic.partitions.into_iter().map(|ask| {
+            let index = PartitionIndex(ask.partition_index);
+            let found = if allowed {
+                ctx.broker.partition(&name, index).ok_or(ErrorCode::UnknownTopicOrPartition)
+            } else {
+                Err(ErrorCode::TopicAuthorizationFailed)
+            };
+            let mut answer =
+                ListOffsetsPartitionResponse { partition_index: ask.partition_index, ..Default::default() };
+            match found.and_then(|partition| look_up(&partition, &ask)) {
+                Ok(Some((offset, timestamp))) => {
+                    answer.offset = offset;
+                    answer.timestamp = timestamp;
+                    answer.leader_epoch = 0;
+                }
+                Ok(None) => {}
+                Err(code) => answer.error_code = code as i16,
+            }
+            answer
+        });
+        let partitions = partitions.collect();
+        ListOffsetsTopicResponse { name: Cow::Owned(topic.name.into_owned()), partitions, ..Default::default() }
+    });
+    let topics = topics.collect();
+    ctx.reply(&ListOffsetsResponse { topics, ..Default::default() });
+    Ok(())
+}
+
+/// The offset and timestamp asked for; `None` if there is no such record.
+fn look_up(partition: &Partition, ask: &ListOffsetsPartition) -> Result<Option<(i64, i64)>, ErrorCode> {
+    offset_for_leader_epoch::check(ask.current_leader_epoch, partition.leader_epoch())?;
+    let log = partition.log();
+    match ask.timestamp {
+        LATEST => Ok(Some((log.durable_end().0, -1))),
+        EARLIEST | EARLIEST_LOCAL | EARLIEST_PENDING_UPLOAD => Ok(Some((log.start_offset().0, -1))),
+        LATEST_TIERED => Ok(None),
+        timestamp if timestamp >= 0 || timestamp == MAX_TIMESTAMP => {
+            let found = if timestamp == MAX_TIMESTAMP {
+                log.max_timestamp()
+            } else {
+                log.offset_for_timestamp(WallMillis(timestamp), log.durable_end())
+            };
+            found.map(|found| found.map(|found| (found.offset.0, found.timestamp.0))).map_err(|error| {
+                tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "partition can't be read");
+                ErrorCode::KafkaStorageError
+            })
+        }
+        _ => Err(ErrorCode::InvalidRequest),
+    }
+}

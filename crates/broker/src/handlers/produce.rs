@@ -1,0 +1,207 @@
+//! Produce (key 0, versions 3 to 13): append what producers send.
+//!
+//! Each partition's batch is checked once, stamped in place and stored as it came. The reply leaves when all of it is
+//! durable; `acks=1` waits for that too, because here the leader's word is only good once it is on the disk.
+//! Gaps: transactional produce is refused (INVALID_TXN_STATE) until there are transactions.
+//! Versions 0 to 2 are advertised, for clients that take their absence for a very old broker, and refused, as in Kafka.
+
+use std::{borrow::Cow, sync::Arc};
+
+use riparian_log::{AppendError, Appended, ProducerError};
+use riparian_protocol::{
+    ApiKey, ErrorCode,
+    messages::{
+        ProduceRequest, ProduceResponse,
+        produce_response::{BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse},
+    },
+};
+use riparian_records::{ProducedError, check_produced};
+use riparian_types::{PartitionIndex, TopicName, topic};
+use riparian_wire::{DecodeError, Reader};
+
+use crate::{
+    Broker,
+    authorizer::{Operation, Resource},
+    handlers::Api,
+    partition::{Countdown, Owner, Partition},
+    request::{Context, ReplyTo},
+    shell::Reply,
+    texts,
+};
+
+pub(crate) const API: Api = Api { key: ApiKey::Produce, handle };
+
+fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    if ctx.version() < 3 {
+        ctx.broker.shell.complete(ctx.to.connection, ctx.to.slot, Reply::Close);
+        return Ok(());
+    }
+    let request = ProduceRequest::decode(reader, ctx.version())?;
+    reader.finish()?;
+    let mut response = ProduceResponse::default();
+    // What must become durable: the partition, up to where, and where its answer stands in the response.
+    let mut pending: Vec<(Arc<Partition>, riparian_types::Offset, (usize, usize))> = Vec::new();
+    for topic in request.topic_data {
+        let name = ctx.broker.topic_name(&topic.name, topic.topic_id, ctx.version() >= 13);
+        let mut answers = Vec::with_capacity(topic.partition_data.len());
+        for data in topic.partition_data {
+            let at = (response.responses.len(), answers.len());
+            let mut answer = PartitionProduceResponse { index: data.index, base_offset: -1, ..Default::default() };
+            let outcome = if !matches!(request.acks, -1..=1) {
+                Err((ErrorCode::InvalidRequiredAcks, None))
+            } else if request.transactional_id.is_some() {
+                Err((ErrorCode::InvalidTxnState, Some(texts::NO_TRANSACTIONS.to_owned())))
+            } else {
+                match &name {
+                    Ok(name) => append(&ctx, name, PartitionIndex(data.index), data.records, &mut answer),
+                    Err(code) => Err((*code, None)),
+                }
+            };
+            match outcome {
+                Ok((partition, appended)) => {
+                    answer.base_offset = appended.base_offset.0;
+                    answer.log_append_time_ms = appended.log_append_time.map_or(-1, |time| time.0);
+                    answer.log_start_offset = appended.log_start_offset.0;
+                    pending.push((partition, riparian_types::Offset(appended.last_offset.0 + 1), at));
+                }
+                Err((code, message)) => {
+                    answer.error_code = code as i16;
+                    answer.error_message = message.map(Cow::Owned);
+                }
+            }
+            answers.push(answer);
+        }
+        response.responses.push(TopicProduceResponse {
+            name: Cow::Owned(topic.name.into_owned()),
+            topic_id: topic.topic_id,
+            partition_responses: answers,
+            ..Default::default()
+        });
+    }
+    let (broker, now) = (ctx.broker, ctx.now);
+    for (partition, _, _) in &pending {
+        broker.sync_soon(now, partition);
+    }
+    if request.acks == 0 {
+        let failed = response.responses.iter().any(|t| t.partition_responses.iter().any(|p| p.error_code != 0));
+        // Without a reply the only way to tell the producer of an error is to close the connection, as Kafka does.
+        broker.shell.complete(ctx.to.connection, ctx.to.slot, if failed { Reply::Close } else { Reply::None });
+        return Ok(());
+    }
+    pending.retain(|(partition, end, _)| partition.log().durable_end() < *end);
+    answer_when_durable(broker, now, ctx.to, response, pending);
+    Ok(())
+}
+
+fn answer_when_durable(
+    broker: &Broker,
+    now: riparian_types::Now,
+    to: ReplyTo,
+    mut response: ProduceResponse<'static>,
+    pending: Vec<(Arc<Partition>, riparian_types::Offset, (usize, usize))>,
+) {
+    if pending.is_empty() {
+        broker.reply(to, &response);
+        return;
+    }
+    let places: Vec<_> = pending.iter().map(|(_, _, at)| *at).collect();
+    let countdown = Countdown::new(
+        pending.len(),
+        Box::new(move |broker, _, failed| {
+            for tag in failed {
+                let (topic, partition) = places[tag];
+                let answer = &mut response.responses[topic].partition_responses[partition];
+                *answer = PartitionProduceResponse {
+                    index: answer.index,
+                    base_offset: -1,
+                    error_code: ErrorCode::KafkaStorageError as i16,
+                    ..Default::default()
+                };
+            }
+            broker.reply(to, &response);
+        }),
+    );
+    for (tag, (partition, end, _)) in pending.iter().enumerate() {
+        partition.wait_durable(*end, countdown.clone(), tag);
+    }
+    for (partition, end, _) in &pending {
+        // It may have become durable between the append and the wait.
+        if partition.log().durable_end() >= *end {
+            partition.release(broker, now);
+        }
+    }
+}
+
+/// Appends one partition's batch.
+fn append(
+    ctx: &Context<'_>,
+    name: &TopicName,
+    index: PartitionIndex,
+    records: Option<Cow<'_, [u8]>>,
+    answer: &mut PartitionProduceResponse<'static>,
+) -> Result<(Arc<Partition>, Appended), (ErrorCode, Option<String>)> {
+    if !ctx.allows(Operation::Write, Resource::Topic(name)) {
+        return Err((ErrorCode::TopicAuthorizationFailed, None));
+    }
+    let partition = ctx.broker.partition(name, index).ok_or((ErrorCode::UnknownTopicOrPartition, None))?;
+    if partition.owner != Owner::Clients || topic::is_internal(name) {
+        return Err((ErrorCode::InvalidTopicException, Some(format!("topic {name} is the server's own"))));
+    }
+    let records = records.ok_or((ErrorCode::InvalidRecord, None))?;
+    let log = partition.log();
+    let rules = log.config().produce_rules(ctx.version() >= 7);
+    let batch = check_produced(&records, &rules, ctx.now.wall).map_err(|error| refuse(&error, answer))?;
+    if batch.header().is_transactional() {
+        return Err((ErrorCode::InvalidTxnState, Some(texts::NO_TRANSACTIONS.to_owned())));
+    }
+    match log.append_produced(ctx.now, partition.leader_epoch(), &batch) {
+        Ok(appended) => Ok((partition, appended)),
+        Err(error) => {
+            if matches!(error, AppendError::Unavailable(_)) {
+                ctx.broker.reopen_soon(&partition);
+            }
+            Err(append_error(&partition, &error))
+        }
+    }
+}
+
+/// The one place where the errors of an append become codes.
+fn append_error(partition: &Partition, error: &AppendError) -> (ErrorCode, Option<String>) {
+    let code = match error {
+        AppendError::Producer(ProducerError::Fenced { .. }) => ErrorCode::InvalidProducerEpoch,
+        AppendError::Producer(ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
+        AppendError::Producer(ProducerError::InsideTransaction { .. }) => ErrorCode::InvalidTxnState,
+        AppendError::LargerThanSegment { .. } => ErrorCode::RecordListTooLarge,
+        error => {
+            tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "append failed");
+            return (ErrorCode::KafkaStorageError, None);
+        }
+    };
+    (code, Some(error.to_string()))
+}
+
+/// The one place where the errors of a batch's check become codes.
+fn refuse(error: &ProducedError, answer: &mut PartitionProduceResponse<'static>) -> (ErrorCode, Option<String>) {
+    let code = match error {
+        ProducedError::OldFormat { magic: 0 | 1 } => ErrorCode::InvalidRecord,
+        ProducedError::OldFormat { .. } | ProducedError::Corrupt(_) | ProducedError::Compression(_) => {
+            ErrorCode::CorruptMessage
+        }
+        ProducedError::TooLarge { .. } => ErrorCode::MessageTooLarge,
+        ProducedError::UnsupportedCompression { .. } => ErrorCode::UnsupportedCompressionType,
+        ProducedError::Records(errors) => {
+            answer.record_errors = errors
+                .iter()
+                .map(|error| BatchIndexAndErrorMessage {
+                    batch_index: i32::try_from(error.batch_index).unwrap_or(i32::MAX),
+                    batch_index_error_message: Some(Cow::Owned(error.fault.to_string())),
+                    ..Default::default()
+                })
+                .collect();
+            let about_time = errors.iter().any(|error| error.fault.is_timestamp());
+            if about_time { ErrorCode::InvalidTimestamp } else { ErrorCode::InvalidRecord }
+        }
+        _ => ErrorCode::InvalidRecord,
+    };
+    (code, Some(error.to_string()))
+}

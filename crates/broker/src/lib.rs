@@ -1,0 +1,268 @@
+//! Kafka requests in, replies out.
+//!
+//! [`Broker::handle`] takes a request frame and returns at once; the reply comes through the [`Shell`] when it may
+//! leave. Many threads call it together: state is split in small locks, one per shard and one per partition log.
+//! There is no async runtime here, no socket and no clock.
+//!
+//! **Invariants:** never two shard locks at once; never a sync under a lock; a reply leaves only when everything it
+//! claims is durable.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod authorizer;
+mod cluster;
+mod config;
+mod connection;
+mod groups;
+mod handlers;
+mod host;
+mod open;
+mod partition;
+mod record_log;
+mod request;
+mod shell;
+#[cfg(test)]
+mod tests;
+mod texts;
+mod timers;
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, RwLock, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use dashmap::DashMap;
+use riparian_group::GroupMachine;
+use riparian_log::Logs;
+use riparian_metadata::{MetadataImage, MetadataMachine};
+use riparian_types::{MonoMillis, NodeId, Now, PartitionIndex, Prng, TopicName};
+
+pub use authorizer::{AllowAll, Authorizer, Operation, Principal, Resource};
+pub use config::{AdvertisedListener, BrokerConfig};
+pub use connection::Connection;
+pub use request::CloseReason;
+pub use shell::{ConnectionId, Job, Reply, Shell};
+
+use host::Host;
+use partition::{Owner, Partition};
+use timers::Timers;
+
+/// The server without its sockets.
+pub struct Broker {
+    pub(crate) config: BrokerConfig,
+    pub(crate) shell: Arc<dyn Shell>,
+    pub(crate) authorizer: Box<dyn Authorizer>,
+    pub(crate) logs: Arc<Logs>,
+    /// By topic name: the partitions, by index.
+    pub(crate) partitions: DashMap<TopicName, Arc<[Arc<Partition>]>>,
+    pub(crate) metadata: Host<MetadataMachine>,
+    image: RwLock<cluster::Published>,
+    pub(crate) groups: Vec<Host<GroupMachine>>,
+    producer_ids: Mutex<cluster::ProducerIds>,
+    luck: Mutex<Prng>,
+    timers: Timers<Wake>,
+    next_connection: AtomicU64,
+    myself: Weak<Self>,
+}
+
+/// What a timer wakes.
+pub(crate) enum Wake {
+    Metadata,
+    Groups(usize),
+    Fetch(Weak<handlers::fetch::ParkedFetch>),
+    /// Try again to load the shard.
+    Reload(Box<Self>),
+    /// Look for segments that are past their retention.
+    Retention,
+}
+
+/// The broker can't start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The log of the metadata or of a group shard can't be read.
+    #[error("{log} can't be loaded: {reason}")]
+    Load {
+        /// Which log.
+        log: String,
+        /// Why.
+        reason: String,
+    },
+    /// A partition of a known topic can't be opened.
+    #[error("partition can't be opened: {0}")]
+    Partition(String),
+}
+
+impl Broker {
+    /// Tells of a new connection from `peer`, accepted by the listener of this name.
+    pub fn connected(&self, peer: SocketAddr, listener: &str) -> Arc<Connection> {
+        let id = ConnectionId(self.next_connection.fetch_add(1, Ordering::Relaxed));
+        Arc::new(Connection::new(id, peer, listener))
+    }
+
+    /// Tells that a connection is closed. Replies to it may still come and are to be dropped.
+    pub fn disconnected(&self, _now: Now, _connection: &Connection) {}
+
+    /// Takes a request: `frame` is what follows the four bytes of its size. The reply comes through
+    /// [`Shell::complete`] with this `slot`, perhaps before this returns.
+    ///
+    /// # Errors
+    /// The request can't be answered: the connection is to be closed, and one line logged.
+    pub fn handle(&self, now: Now, connection: &Connection, slot: u64, frame: Bytes) -> Result<(), CloseReason> {
+        self.dispatch(now, connection, slot, &frame)
+    }
+
+    /// Does what is due. To be called at the times that [`Shell::wake_at`] asks for.
+    pub fn on_time(&self, now: Now) {
+        while let Some(wake) = self.timers.pop_due(now.mono) {
+            self.wake(now, wake);
+        }
+        if let Some(next) = self.timers.next() {
+            self.shell.wake_at(next);
+        }
+    }
+
+    fn wake(&self, now: Now, wake: Wake) {
+        match wake {
+            Wake::Metadata => self.metadata.on_time(self, now),
+            Wake::Groups(number) => self.groups[number].on_time(self, now),
+            Wake::Fetch(fetch) => {
+                if let Some(fetch) = fetch.upgrade() {
+                    fetch.expire(self);
+                }
+            }
+            Wake::Reload(shard) => match *shard {
+                Wake::Metadata => self.metadata.reload(self, now),
+                Wake::Groups(number) => self.groups[number].reload(self, now),
+                Wake::Fetch(_) | Wake::Reload(_) | Wake::Retention => {}
+            },
+            Wake::Retention => {
+                let me = self.me();
+                self.shell.spawn(Box::new(move || {
+                    let now = me.shell.now();
+                    me.enforce_retention(now);
+                    let interval_ms = me.config.properties.long("log.retention.check.interval.ms");
+                    me.wake_at(now.mono.plus_ms(interval_ms), Wake::Retention);
+                }));
+            }
+        }
+    }
+
+    /// Sets a timer.
+    pub(crate) fn wake_at(&self, at: MonoMillis, wake: Wake) {
+        if self.timers.add(at, wake) {
+            self.shell.wake_at(at);
+        }
+    }
+
+    /// Makes what was appended durable, soon, and then wakes whoever waits for it.
+    pub(crate) fn sync_soon(&self, now: Now, partition: &Arc<Partition>) {
+        let log = partition.log();
+        if log.durable_end() >= log.end_offset() {
+            // Nothing to sync (`flush=os`, or a job was faster): but readers may be waiting.
+            self.on_durable(now, partition);
+        } else if partition.must_start_sync() {
+            let (me, partition) = (self.me(), partition.clone());
+            self.shell.spawn(Box::new(move || me.sync(&partition)));
+        }
+    }
+
+    fn sync(&self, partition: &Arc<Partition>) {
+        loop {
+            partition.sync_begins();
+            let outcome = partition.log().sync();
+            let now = self.shell.now();
+            match outcome {
+                Ok(_) => self.on_durable(now, partition),
+                Err(error) => {
+                    tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "sync failed");
+                    self.on_failed(now, partition, &error.to_string());
+                }
+            }
+            if partition.sync_may_end() {
+                return;
+            }
+        }
+    }
+
+    fn on_durable(&self, now: Now, partition: &Arc<Partition>) {
+        match partition.owner {
+            Owner::Clients => {}
+            Owner::Groups(number) => self.groups[number].on_durable(self, now),
+            Owner::Metadata => self.metadata.on_durable(self, now),
+        }
+        partition.release(self, now);
+    }
+
+    fn on_failed(&self, now: Now, partition: &Arc<Partition>, reason: &str) {
+        match partition.owner {
+            // Producers are told to try again; by then the log has been opened anew, without what was lost.
+            Owner::Clients => self.reopen(now, partition),
+            Owner::Groups(number) => self.groups[number].on_failed(self, now, reason),
+            Owner::Metadata => self.metadata.on_failed(self, now, reason),
+        }
+        partition.fail_waiters(self, now);
+    }
+
+    /// Tries to open a log again that failed before, beside everything else.
+    pub(crate) fn reopen_soon(&self, partition: &Arc<Partition>) {
+        let (me, partition) = (self.me(), partition.clone());
+        self.shell.spawn(Box::new(move || {
+            // Somebody may have been faster.
+            if partition.log().unavailable().is_some() {
+                me.reopen(me.shell.now(), &partition);
+            }
+        }));
+    }
+
+    fn reopen(&self, now: Now, partition: &Partition) {
+        match self.logs.reopen(&partition.topic, partition.index, now.wall) {
+            Ok(log) => partition.replace_log(log),
+            Err(error) => {
+                tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "log can't be opened again");
+            }
+        }
+    }
+
+    /// The partition, if it exists.
+    pub(crate) fn partition(&self, topic: &TopicName, index: PartitionIndex) -> Option<Arc<Partition>> {
+        let partitions = self.partitions.get(topic)?;
+        partitions.get(usize::try_from(index.0).ok()?).cloned()
+    }
+
+    /// What this server is called by clients of a listener.
+    pub(crate) fn advertised(&self, listener: &str) -> (&str, u16) {
+        let listeners = &self.config.advertised;
+        let found = listeners.iter().find(|l| l.listener == listener).or_else(|| listeners.first());
+        found.map_or(("localhost", 9092), |l| (&l.host, l.port))
+    }
+
+    pub(crate) fn node_id(&self) -> NodeId {
+        self.config.node_id()
+    }
+
+    pub(crate) fn cluster_id(&self) -> &str {
+        self.logs.cluster_id()
+    }
+
+    pub(crate) fn me(&self) -> Arc<Self> {
+        self.myself.upgrade().expect("whoever calls a method holds the broker")
+    }
+
+    /// Makes everything durable and writes down what makes the next start fast. To be called when no request comes any
+    /// more.
+    pub fn shutdown(&self, _now: Now) {
+        if let Err(error) = self.logs.shutdown() {
+            tracing::error!(%error, "data directory can't be closed in an orderly way; the next start will recover it");
+        }
+    }
+
+    pub(crate) fn image(&self) -> MetadataImage {
+        self.image.read().unwrap_or_else(std::sync::PoisonError::into_inner).image.clone()
+    }
+}

@@ -1,0 +1,202 @@
+//! Starting: the metadata is loaded first, then the partitions it names, then the group shards.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, RwLock, atomic::AtomicU64},
+};
+
+use dashmap::DashMap;
+use riparian_group::{GroupMachine, GroupSoft};
+use riparian_log::{LogConfig, Logs};
+use riparian_metadata::{
+    MetadataMachine, Settings, Soft,
+    command::{Command, EnsureInternalTopic, InternalTopic},
+    reply::Reply,
+};
+use riparian_types::{Now, PartitionCount, PartitionIndex, Prng, TopicName, Uuid, limits, machine::Waiter, topic};
+
+use crate::{
+    Authorizer, Broker, BrokerConfig, OpenError, Shell, Wake, cluster,
+    host::{Host, Hosted},
+    partition::{Owner, Partition},
+    timers::Timers,
+};
+
+impl Broker {
+    /// Loads everything from `logs` and is then ready for requests.
+    ///
+    /// `seed` decides ids of topics, nothing that has to be secret.
+    ///
+    /// # Errors
+    /// The metadata, a group shard or a partition can't be loaded.
+    pub fn open(
+        config: BrokerConfig,
+        logs: Logs,
+        authorizer: Box<dyn Authorizer>,
+        shell: Arc<dyn Shell>,
+        seed: u64,
+        now: Now,
+    ) -> Result<Arc<Self>, OpenError> {
+        let logs = Arc::new(logs);
+        let metadata = metadata_host(&config, &logs)?;
+        let mut luck = Prng::new(seed);
+        let image = load_metadata(&metadata, &mut luck, now)?;
+        let groups = group_hosts(&config, &logs, &image)?;
+        let broker = Arc::new_cyclic(|myself| Self {
+            shell,
+            authorizer,
+            partitions: DashMap::new(),
+            image: RwLock::new(cluster::Published { end: metadata.partition().log().end_offset(), image }),
+            metadata,
+            groups,
+            producer_ids: Mutex::default(),
+            luck: Mutex::new(luck),
+            timers: Timers::new(),
+            next_connection: AtomicU64::new(0),
+            myself: myself.clone(),
+            config,
+            logs,
+        });
+        broker.find_partitions();
+        broker.load_groups(now)?;
+        broker.metadata.arm(&broker);
+        let interval_ms = broker.config.properties.long("log.retention.check.interval.ms");
+        broker.wake_at(now.mono.plus_ms(interval_ms), Wake::Retention);
+        Ok(broker)
+    }
+
+    /// Makes the partitions of all topics known, and removes the logs of topics that are gone.
+    fn find_partitions(&self) {
+        let image = self.image();
+        let offsets: Arc<[Arc<Partition>]> = self.groups.iter().map(|host| host.partition().clone()).collect();
+        self.partitions.insert(TopicName::from(topic::CONSUMER_OFFSETS), offsets);
+        let metadata = self.metadata.partition().clone();
+        self.partitions.insert(TopicName::from(topic::CLUSTER_METADATA), [metadata].into());
+        let mut known = BTreeSet::new();
+        for (name, summary) in image.topics() {
+            known.insert(summary.id);
+            self.add_partitions(name, summary.id, summary.partitions);
+        }
+        for (name, id) in self.logs.topics() {
+            if !known.contains(&id) && name.as_str() != topic::CLUSTER_METADATA {
+                tracing::warn!(topic = %name, %id, "removing the logs of a topic that was deleted");
+                let removed = self.logs.delete_topic(&name).and_then(riparian_log::Garbage::remove);
+                if let Err(error) = removed {
+                    tracing::error!(topic = %name, %error, "logs of a deleted topic can't be removed");
+                }
+            }
+        }
+    }
+
+    fn load_groups(&self, now: Now) -> Result<(), OpenError> {
+        for host in &self.groups {
+            let report = host.load(now, false).map_err(|failure| OpenError::Load {
+                log: format!("{}-{}", topic::CONSUMER_OFFSETS, host.number()),
+                reason: failure.to_string(),
+            })?;
+            for (group, reason) in &report.quarantined {
+                tracing::error!(group, reason, "group can't be loaded; it answers errors until it is deleted");
+            }
+            for reason in &report.damaged {
+                tracing::error!(shard = host.number(), reason, "a damaged record is skipped");
+            }
+            if report.unknown > 0 {
+                tracing::info!(
+                    shard = host.number(),
+                    records = report.unknown,
+                    "records of unknown kinds are left alone"
+                );
+            }
+            GroupMachine::introduce(self, now, host);
+            host.arm(self);
+        }
+        Ok(())
+    }
+
+    /// Deletes segments that are past their retention.
+    pub(crate) fn enforce_retention(&self, now: Now) {
+        for log in self.logs.all() {
+            // The records of the shards are kept whole as long as nothing compacts them.
+            let is_ours = topic::is_internal(log.topic()) || log.topic().as_str() == topic::CLUSTER_METADATA;
+            if !is_ours && let Err(error) = log.enforce_retention(now.wall) {
+                tracing::error!(topic = %log.topic(), partition = %log.partition(), %error, "retention failed");
+            }
+        }
+        if let Err(error) = self.logs.write_checkpoints() {
+            tracing::error!(%error, "checkpoints can't be written");
+        }
+    }
+}
+
+/// Settings of a log that a shard keeps its records in.
+const SHARD_LOG: LogConfig =
+    LogConfig { delete: false, batch_bytes_max: limits::INTERNAL_BATCH_BYTES_MAX, ..LogConfig::KAFKA };
+
+fn metadata_host(config: &BrokerConfig, logs: &Arc<Logs>) -> Result<Host<MetadataMachine>, OpenError> {
+    let name = TopicName::from(topic::CLUSTER_METADATA);
+    let partition = open_partition(logs, &name, Uuid::METADATA_TOPIC, PartitionIndex(0), Owner::Metadata)?;
+    let settings = Settings {
+        node_id: config.node_id(),
+        directory_id: logs.directory_id(),
+        properties: config.properties.clone(),
+    };
+    let fresh = Box::new(move || (MetadataMachine::new(settings.clone()), Soft::default()));
+    Ok(Host::new(0, partition, logs.clone(), fresh))
+}
+
+/// Loads the metadata; writes the first records of a new data directory.
+fn load_metadata(
+    host: &Host<MetadataMachine>,
+    luck: &mut Prng,
+    now: Now,
+) -> Result<riparian_metadata::MetadataImage, OpenError> {
+    let failed = |reason: String| OpenError::Load { log: topic::CLUSTER_METADATA.to_owned(), reason };
+    let report = host.load(now, false).map_err(|failure| failed(failure.to_string()))?;
+    if let Some((_, reason)) = report.quarantined.first() {
+        return Err(failed(reason.clone()));
+    }
+    if let Some(reason) = report.damaged.first() {
+        return Err(failed(reason.clone()));
+    }
+    let id = Uuid::from_random(luck.next_u64(), luck.next_u64());
+    let ensure = EnsureInternalTopic { topic: InternalTopic::ConsumerOffsets, id };
+    let first = [Command::Bootstrap(Waiter(0)), Command::EnsureInternalTopic(Waiter(0), ensure)];
+    for reply in host.start(now, first).map_err(failed)? {
+        if let Reply::EnsureInternalTopic(Err(error)) = reply
+            && !matches!(error, riparian_metadata::reply::CreateTopicError::AlreadyExists { .. })
+        {
+            return Err(failed(error.to_string()));
+        }
+    }
+    host.read(Hosted::snapshot).ok_or_else(|| failed("the metadata is not there".to_owned()))
+}
+
+fn group_hosts(
+    config: &BrokerConfig,
+    logs: &Arc<Logs>,
+    image: &riparian_metadata::MetadataImage,
+) -> Result<Vec<Host<GroupMachine>>, OpenError> {
+    let name = TopicName::from(topic::CONSUMER_OFFSETS);
+    let (id, PartitionCount(count)) =
+        image.topic(&name).map_or((Uuid::ZERO, PartitionCount(0)), |topic| (topic.id, topic.partitions));
+    let group_config = Arc::new(config.group());
+    let hosts = (0..count).map(|index| {
+        let number = usize::try_from(index).unwrap_or(0);
+        let partition = open_partition(logs, &name, id, PartitionIndex(index), Owner::Groups(number))?;
+        let group_config = group_config.clone();
+        let fresh = Box::new(move || (GroupMachine::new(group_config.clone()), GroupSoft::default()));
+        Ok(Host::new(number, partition, logs.clone(), fresh))
+    });
+    hosts.collect()
+}
+
+fn open_partition(
+    logs: &Logs,
+    name: &TopicName,
+    id: Uuid,
+    index: PartitionIndex,
+    owner: Owner,
+) -> Result<Arc<Partition>, OpenError> {
+    let log = logs.create(name, id, index, SHARD_LOG).map_err(|error| OpenError::Partition(error.to_string()))?;
+    Ok(Arc::new(Partition::new(name.clone(), id, index, owner, log)))
+}

@@ -1,0 +1,185 @@
+//! A partition as requests see it: its log, who waits for it, and the state of its syncs.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU8, AtomicUsize, Ordering},
+    },
+};
+
+use riparian_log::PartitionLog;
+use riparian_types::{Now, Offset, PartitionIndex, TopicName, Uuid};
+
+use crate::{Broker, handlers::fetch::ParkedFetch};
+
+/// Which shard keeps its records in a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// None: clients produce to it.
+    Clients,
+    /// The group shard of this number.
+    Groups(usize),
+    /// The metadata shard.
+    Metadata,
+}
+
+/// One partition.
+pub(crate) struct Partition {
+    pub(crate) topic: TopicName,
+    pub(crate) topic_id: Uuid,
+    pub(crate) index: PartitionIndex,
+    pub(crate) owner: Owner,
+    /// Replaced when the log is opened again after a failure.
+    log: RwLock<Arc<PartitionLog>>,
+    sync: AtomicU8,
+    waits: Mutex<Waits>,
+}
+
+#[derive(Default)]
+struct Waits {
+    durable: BTreeMap<(Offset, u64), (Arc<Countdown>, usize)>,
+    fetches: BTreeMap<u64, Arc<ParkedFetch>>,
+    next: u64,
+}
+
+const IDLE: u8 = 0;
+const SYNCING: u8 = 1;
+/// Syncing, and more was appended since the sync was taken.
+const SYNCING_AGAIN: u8 = 2;
+
+impl Partition {
+    pub(crate) fn new(
+        topic: TopicName,
+        topic_id: Uuid,
+        index: PartitionIndex,
+        owner: Owner,
+        log: Arc<PartitionLog>,
+    ) -> Self {
+        Self {
+            topic,
+            topic_id,
+            index,
+            owner,
+            log: RwLock::new(log),
+            sync: AtomicU8::new(IDLE),
+            waits: Mutex::default(),
+        }
+    }
+
+    /// The log.
+    pub(crate) fn log(&self) -> Arc<PartitionLog> {
+        self.log.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a log that was opened again in the place of the one that failed.
+    pub(crate) fn replace_log(&self, log: Arc<PartitionLog>) {
+        *self.log.write().unwrap_or_else(PoisonError::into_inner) = log;
+    }
+
+    /// Notes that something was appended; true if the caller must start the job that syncs it.
+    pub(crate) fn must_start_sync(&self) -> bool {
+        let next = |state| Some(if state == IDLE { SYNCING } else { SYNCING_AGAIN });
+        self.sync.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
+    }
+
+    /// The running job is about to take what is to be synced.
+    pub(crate) fn sync_begins(&self) {
+        self.sync.store(SYNCING, Ordering::Release);
+    }
+
+    /// Whether the running job may end: nothing was appended since it last began.
+    pub(crate) fn sync_may_end(&self) -> bool {
+        self.sync.compare_exchange(SYNCING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Counts `countdown` down when everything below `end` is durable. `tag` comes back if that fails.
+    pub(crate) fn wait_durable(&self, end: Offset, countdown: Arc<Countdown>, tag: usize) {
+        let mut waits = self.lock();
+        let age = waits.next;
+        waits.next += 1;
+        waits.durable.insert((end, age), (countdown, tag));
+    }
+
+    /// Wakes this fetch whenever more becomes readable.
+    pub(crate) fn park(&self, id: u64, fetch: Arc<ParkedFetch>) {
+        self.lock().fetches.insert(id, fetch);
+    }
+
+    /// Forgets a parked fetch.
+    pub(crate) fn unpark(&self, id: u64) {
+        self.lock().fetches.remove(&id);
+    }
+
+    /// Wakes everybody who waited for what is durable now.
+    pub(crate) fn release(&self, broker: &Broker, now: Now) {
+        let durable_end = self.log().durable_end();
+        let mut due = Vec::new();
+        let fetches: Vec<_> = {
+            let mut waits = self.lock();
+            while let Some(entry) = waits.durable.first_entry()
+                && entry.key().0 <= durable_end
+            {
+                due.push(entry.remove().0);
+            }
+            waits.fetches.values().cloned().collect()
+        };
+        for countdown in due {
+            countdown.one_done(broker, now);
+        }
+        for fetch in fetches {
+            fetch.reconsider(broker, now);
+        }
+    }
+
+    /// The log failed or is gone: whoever waits for it is told.
+    pub(crate) fn fail_waiters(&self, broker: &Broker, now: Now) {
+        let (durable, fetches) = {
+            let mut waits = self.lock();
+            let fetches: Vec<_> = waits.fetches.values().cloned().collect();
+            (std::mem::take(&mut waits.durable), fetches)
+        };
+        for (countdown, tag) in durable.into_values() {
+            countdown.one_failed(broker, now, tag);
+        }
+        for fetch in fetches {
+            fetch.reconsider(broker, now);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Waits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs an action once a number of things have happened.
+pub(crate) struct Countdown {
+    left: AtomicUsize,
+    action: Mutex<Option<Action>>,
+    failed: Mutex<Vec<usize>>,
+}
+
+/// Gets the tags of what failed.
+type Action = Box<dyn FnOnce(&Broker, Now, Vec<usize>) + Send>;
+
+impl Countdown {
+    /// Waits for `count` calls of [`Countdown::one_done`] or [`Countdown::one_failed`].
+    pub(crate) fn new(count: usize, action: Action) -> Arc<Self> {
+        Arc::new(Self { left: AtomicUsize::new(count), action: Mutex::new(Some(action)), failed: Mutex::default() })
+    }
+
+    pub(crate) fn one_done(&self, broker: &Broker, now: Now) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let action = self.action.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let failed = std::mem::take(&mut *self.failed.lock().unwrap_or_else(PoisonError::into_inner));
+            if let Some(action) = action {
+                action(broker, now, failed);
+            }
+        }
+    }
+
+    pub(crate) fn one_failed(&self, broker: &Broker, now: Now, tag: usize) {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).push(tag);
+        self.one_done(broker, now);
+    }
+}

@@ -1,0 +1,57 @@
+//! A partition's log as a shard's log.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use riparian_coordinator::{LogFailure, RecordLog};
+use riparian_log::Logs;
+use riparian_types::{Now, Offset};
+
+use crate::partition::Partition;
+
+/// The [`RecordLog`] of a shard.
+pub(crate) struct PartitionRecordLog {
+    partition: Arc<Partition>,
+    logs: Arc<Logs>,
+}
+
+impl PartitionRecordLog {
+    pub(crate) const fn new(partition: Arc<Partition>, logs: Arc<Logs>) -> Self {
+        Self { partition, logs }
+    }
+}
+
+fn failure(error: impl std::fmt::Display) -> LogFailure {
+    LogFailure { reason: error.to_string() }
+}
+
+impl RecordLog for PartitionRecordLog {
+    fn append(&mut self, now: Now, batch: &[u8]) -> Result<Offset, LogFailure> {
+        let appended =
+            self.partition.log().append_internal(now, self.partition.leader_epoch(), batch).map_err(failure)?;
+        Ok(appended.base_offset)
+    }
+
+    fn end_offset(&self) -> Offset {
+        self.partition.log().end_offset()
+    }
+
+    fn durable_end(&self) -> Offset {
+        self.partition.log().durable_end()
+    }
+
+    fn start_offset(&self) -> Offset {
+        self.partition.log().start_offset()
+    }
+
+    fn read(&self, from: Offset, bytes_max: usize) -> Result<Bytes, LogFailure> {
+        let log = self.partition.log();
+        Ok(log.read(from, log.end_offset(), bytes_max, true).map_err(failure)?.bytes)
+    }
+
+    fn reopen(&mut self, now: Now) -> Result<(), LogFailure> {
+        let log = self.logs.reopen(&self.partition.topic, self.partition.index, now.wall).map_err(failure)?;
+        self.partition.replace_log(log);
+        Ok(())
+    }
+}

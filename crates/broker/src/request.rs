@@ -1,0 +1,132 @@
+//! From a frame to its handler, and from a response to its reply.
+
+use bytes::Bytes;
+use riparian_protocol::{ApiKey, Message, RequestHeader, ResponseHeader};
+use riparian_types::{ClientId, Now};
+use riparian_wire::{DecodeError, Reader};
+
+use crate::{
+    Broker,
+    authorizer::{Operation, Resource},
+    connection::Connection,
+    handlers,
+    shell::{ConnectionId, Reply},
+};
+
+/// Why a connection is to be closed: the client sent something that can't be answered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// The header can't be read.
+    #[error("request header can't be read: {0}")]
+    Header(DecodeError),
+    /// No such API here.
+    #[error("API key {0} is not served")]
+    UnknownApi(i16),
+    /// The API, but not this version of it.
+    #[error("{name} version {version} is not served, versions {min} to {max} are")]
+    UnknownVersion {
+        /// The API's name.
+        name: &'static str,
+        /// The version asked for.
+        version: i16,
+        /// The lowest version served.
+        min: i16,
+        /// The highest version served.
+        max: i16,
+    },
+    /// The body can't be read.
+    #[error("{name} version {version} request can't be read: {error}")]
+    Body {
+        /// The API's name.
+        name: &'static str,
+        /// The version of the request.
+        version: i16,
+        /// What is wrong.
+        error: DecodeError,
+    },
+}
+
+/// Where a reply goes and in which form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplyTo {
+    pub(crate) connection: ConnectionId,
+    pub(crate) slot: u64,
+    pub(crate) correlation_id: i32,
+    pub(crate) api: ApiKey,
+    pub(crate) version: i16,
+}
+
+/// A request on its way through a handler.
+pub(crate) struct Context<'a> {
+    pub(crate) broker: &'a Broker,
+    pub(crate) now: Now,
+    pub(crate) connection: &'a Connection,
+    pub(crate) client_id: ClientId,
+    pub(crate) to: ReplyTo,
+}
+
+impl Context<'_> {
+    /// The version of the request.
+    pub(crate) const fn version(&self) -> i16 {
+        self.to.version
+    }
+
+    /// Whether the connection's principal may do this.
+    pub(crate) fn allows(&self, operation: Operation, resource: Resource<'_>) -> bool {
+        let connection = self.connection;
+        self.broker.authorizer.allows(connection.principal(), connection.client_host(), operation, resource)
+    }
+
+    /// Answers.
+    pub(crate) fn reply<'r, R: Message<'r>>(&self, response: &R) {
+        self.broker.reply(self.to, response);
+    }
+}
+
+impl Broker {
+    pub(crate) fn dispatch(
+        &self,
+        now: Now,
+        connection: &Connection,
+        slot: u64,
+        frame: &Bytes,
+    ) -> Result<(), CloseReason> {
+        let mut reader = Reader::new(frame);
+        let header = RequestHeader::decode(&mut reader).map_err(CloseReason::Header)?;
+        let found = header.api().and_then(|key| Some((key, handlers::api(key)?, key.served()?)));
+        let Some((key, api, served)) = found else {
+            return Err(CloseReason::UnknownApi(header.api_key));
+        };
+        let version = header.api_version;
+        let to =
+            ReplyTo { connection: connection.id(), slot, correlation_id: header.correlation_id, api: key, version };
+        let client_id = header.client_id.as_deref().map_or_else(ClientId::default, ClientId::from);
+        let context = Context { broker: self, now, connection, client_id, to };
+        if version < served.min || version > served.max {
+            if key == ApiKey::ApiVersions {
+                handlers::api_versions::refuse_version(&context);
+                return Ok(());
+            }
+            let (min, max) = (served.min, served.max);
+            return Err(CloseReason::UnknownVersion { name: key.name(), version, min, max });
+        }
+        (api.handle)(context, &mut reader).map_err(|error| CloseReason::Body { name: key.name(), version, error })
+    }
+
+    /// Encodes a response and completes its slot.
+    pub(crate) fn reply<'r, R: Message<'r>>(&self, to: ReplyTo, response: &R) {
+        let mut out = Vec::with_capacity(128);
+        let header = ResponseHeader::new(to.correlation_id);
+        let encoded = header.encode(&mut out, to.api, to.version).and_then(|()| response.encode(&mut out, to.version));
+        let reply = match encoded {
+            Ok(()) => Reply::Parts(vec![out.into()]),
+            Err(error) => {
+                // Our fault: a response with a field that the version can't carry. The client must not wait for ever.
+                tracing::error!(api = to.api.name(), version = to.version, %error, "response can't be encoded");
+                Reply::Close
+            }
+        };
+        self.shell.complete(to.connection, to.slot, reply);
+    }
+}

@@ -1,0 +1,53 @@
+//! When something wants to be looked at again: shards with timers, parked fetches.
+//!
+//! Entries are never moved or removed before they are due: whoever is woken without need goes back to sleep.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use riparian_types::MonoMillis;
+
+/// Entries by time, then by the order in which they were added.
+pub(crate) struct Timers<T> {
+    inner: Mutex<Inner<T>>,
+}
+
+struct Inner<T> {
+    entries: BTreeMap<(MonoMillis, u64), T>,
+    /// How many entries there ever were: it keeps those of one time apart.
+    count: u64,
+}
+
+impl<T> Timers<T> {
+    pub(crate) const fn new() -> Self {
+        Self { inner: Mutex::new(Inner { entries: BTreeMap::new(), count: 0 }) }
+    }
+
+    /// Adds an entry; true if it is now the earliest.
+    pub(crate) fn add(&self, at: MonoMillis, entry: T) -> bool {
+        let mut inner = self.lock();
+        let earliest = inner.entries.first_key_value().is_none_or(|((first, _), _)| at < *first);
+        let key = (at, inner.count);
+        inner.entries.insert(key, entry);
+        inner.count += 1;
+        earliest
+    }
+
+    /// Removes and returns an entry that is due, if there is one.
+    pub(crate) fn pop_due(&self, now: MonoMillis) -> Option<T> {
+        let mut inner = self.lock();
+        let first = inner.entries.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+
+    /// The time of the earliest entry.
+    pub(crate) fn next(&self) -> Option<MonoMillis> {
+        self.lock().entries.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
