@@ -10,11 +10,13 @@
 mod environment;
 mod java;
 mod process;
+mod proxy;
 mod raw;
 mod server;
 
 pub use environment::{Against, against, kcat, python, riparian_binary};
 pub use java::{Tool, java_program, own_program};
 pub use process::{Finished, Program};
+pub use proxy::LossyProxy;
 pub use raw::{Connection, create_topic_request, request};
 pub use server::{Server, free_port};

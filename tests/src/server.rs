@@ -27,15 +27,25 @@ pub struct Server {
 impl Server {
     /// Starts a server with settings of `server.properties`.
     pub fn start(settings: &[(&str, &str)]) -> Self {
+        Self::start_on(0, settings)
+    }
+
+    /// Starts a server that tells its clients to come back through another port.
+    pub fn start_behind(port: u16, settings: &[(&str, &str)]) -> Self {
+        let advertised = format!("PLAINTEXT://127.0.0.1:{port}");
+        Self::start_on(free_port(), &[settings, &[("advertised.listeners", &advertised)]].concat())
+    }
+
+    fn start_on(port: u16, settings: &[(&str, &str)]) -> Self {
         let against = against();
         let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let dir =
-            tempfile::Builder::new().prefix("riparian-test-").tempdir().expect("a temporary directory can be made");
-        let mut server = Self { against, settings, port: 0, program: None, dir };
+        let dir = tempfile::Builder::new().prefix("riparian-test-").tempdir();
+        let dir = dir.expect("a temporary directory can be made");
+        let mut server = Self { against, settings, port, program: None, dir };
         match against {
             Against::Riparian => server.start_riparian(),
             Against::Kafka => {
-                server.port = free_port();
+                server.port = if port == 0 { free_port() } else { port };
                 server.format_kafka();
                 server.start_kafka();
             }
@@ -95,8 +105,10 @@ impl Server {
         }
         let program = Program::start("riparian", &mut command);
         let address = program.wait_for_line("address", START_LIMIT, |_| true);
-        let port = address.rsplit(':').next().and_then(|port| port.trim().parse().ok());
-        self.port = port.unwrap_or_else(|| panic!("the first line is not an address: {address}"));
+        if self.port == 0 {
+            let port = address.rsplit(':').next().and_then(|port| port.trim().parse().ok());
+            self.port = port.unwrap_or_else(|| panic!("the first line is not an address: {address}"));
+        }
         self.program = Some(program);
     }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use riparian_tests::{Against, Program, Server, Tool, against, own_program};
+use riparian_tests::{Against, LossyProxy, Program, Server, Tool, against, own_program};
 use tempfile::TempDir;
 
 const APPLICATION: &str = "word-count";
@@ -260,5 +260,79 @@ fn exactly_once_is_refused_with_a_reason_or_works() {
             assert_eq!(ended.status.code(), Some(1), "{}", ended.both());
             ended.says("error ").says("transaction");
         }
+    }
+}
+
+#[test]
+fn static_instance_keeps_its_tasks_across_a_restart() {
+    let server = Server::start(QUICK);
+    let bootstrap = server.bootstrap();
+    let application = Application::new(&server);
+    let watcher = watch(&bootstrap);
+    let fixed = ["--set", "group.instance.id=fixed"];
+    let other = instance(&bootstrap, application.states.path(), "other", &[]);
+    let before = instance(&bootstrap, application.states.path(), "fixed", &fixed);
+    wait_until_settled(&watcher, 0, 4);
+    let owners = last_line(&watcher);
+    before.terminate(CLOSE_LIMIT).says("closed");
+    let after = instance(&bootstrap, application.states.path(), "fixed", &fixed);
+    wait_for_state(&after, "RUNNING", RUNNING_LIMIT);
+    let restarted = after.wait_for_line("tasks", RUNNING_LIMIT, |line| line.contains("active=0_"));
+    feed(&bootstrap, 0, 200, AT_ONCE).finish(FEED_LIMIT).success();
+    check_counts(&bootstrap, 200, true);
+    // The same epoch: nobody else was disturbed.
+    assert_eq!(last_line(&watcher), owners, "{restarted}");
+    after.terminate(CLOSE_LIMIT).says("closed");
+    other.terminate(CLOSE_LIMIT).says("closed");
+    check_watched(watcher);
+}
+
+fn last_line(watcher: &Program) -> String {
+    watcher.stdout().last().cloned().unwrap_or_default()
+}
+
+#[test]
+fn one_instance_shuts_the_whole_application_down() {
+    let server = Server::start(QUICK);
+    let bootstrap = server.bootstrap();
+    let application = Application::new(&server);
+    let watcher = watch(&bootstrap);
+    let poison = ["--shutdown-application-on", "line7"];
+    let first = instance(&bootstrap, application.states.path(), "first", &poison);
+    let second = instance(&bootstrap, application.states.path(), "second", &poison);
+    wait_until_settled(&watcher, 0, 4);
+    feed(&bootstrap, 0, 20, AT_ONCE).finish(FEED_LIMIT).success();
+    for instance in [first, second] {
+        let ended = instance.finish(CLOSE_LIMIT);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.both());
+        ended.says(" ERROR");
+    }
+    check_watched(watcher);
+}
+
+#[test]
+fn lost_answer_to_a_heartbeat_leaves_nobody_without_tasks() {
+    const STREAMS_GROUP_HEARTBEAT: i16 = 88;
+    // The answers to the join, to the first beats, with the first assignment, to its acknowledgement.
+    let lost_ones: &[u32] = match against() {
+        Against::Riparian => &[1, 2, 3, 4, 5, 6],
+        // Kafka 4.4.0 does not repeat an assignment that was lost.
+        Against::Kafka => &[1],
+    };
+    for nth in lost_ones {
+        let proxy = LossyProxy::bind();
+        let bootstrap = format!("127.0.0.1:{}", proxy.port());
+        let server = Server::start_behind(proxy.port(), QUICK);
+        let lost = proxy.run(server.port(), STREAMS_GROUP_HEARTBEAT, *nth);
+        for topic in [INPUT, "word-counts"] {
+            let arguments = ["--create", "--topic", topic, "--partitions", PARTITIONS, "--replication-factor", "1"];
+            Tool::at("TopicCommand", &bootstrap).args(&arguments).run();
+        }
+        let states = state_dirs();
+        let running = instance(&bootstrap, states.path(), &format!("instance that loses answer {nth}"), &[]);
+        feed(&bootstrap, 0, 100, AT_ONCE).finish(FEED_LIMIT).success();
+        check_counts(&bootstrap, 100, true);
+        assert_eq!(lost(), 1);
+        running.terminate(CLOSE_LIMIT).says("closed");
     }
 }

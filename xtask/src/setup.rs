@@ -106,8 +106,7 @@ fn ensure_jdk(cache: &Path) -> Result<PathBuf> {
 fn find_jdk() -> Option<PathBuf> {
     let from_home = std::env::var_os("JAVA_HOME").map(|home| PathBuf::from(home).join("bin"));
     let from_path = shell::find_program("javac").and_then(|javac| javac.parent().map(Path::to_path_buf));
-    let from_debian = Some(PathBuf::from("/usr/lib/jvm/java-17-openjdk-amd64/bin"));
-    [from_home, from_path, from_debian].into_iter().flatten().find(|bin| {
+    [from_home, from_path].into_iter().flatten().find(|bin| {
         bin.join("java").is_file() && javac_release(&bin.join("javac")).is_some_and(|it| it >= JAVA_RELEASE_MIN)
     })
 }

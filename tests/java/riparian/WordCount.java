@@ -18,6 +18,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.TaskMetadata;
 import org.apache.kafka.streams.ThreadMetadata;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -28,7 +29,7 @@ import org.apache.kafka.streams.kstream.Produced;
  *
  * <p>Prints one plain line for each change: {@code state OLD NEW}, {@code tasks THREAD active=... standby=...},
  * {@code counted N} (updates so far), {@code error TEXT}, {@code closed}. Closes on SIGTERM; exits with 1 when Streams
- * gives up.
+ * gives up. With {@code --shutdown-application-on WORD} that word ends all instances.
  */
 public final class WordCount {
     private WordCount() {}
@@ -51,11 +52,17 @@ public final class WordCount {
         }
         options.applySettings(config);
 
+        String poison = options.text("shutdown-application-on", "");
         AtomicLong counted = new AtomicLong();
         StreamsBuilder builder = new StreamsBuilder();
         builder.stream(options.text("input", "text-lines"), Consumed.with(Serdes.String(), Serdes.String()))
                 .flatMapValues(line -> Arrays.asList(line.toLowerCase(Locale.ROOT).trim().split("\\W+")))
                 .filterNot((key, word) -> word.isEmpty())
+                .peek((key, word) -> {
+                    if (word.equals(poison)) {
+                        throw new IllegalStateException("met " + poison);
+                    }
+                })
                 .groupBy((key, word) -> word, Grouped.with("words", Serdes.String(), Serdes.String()))
                 .count(Materialized.as("counts"))
                 .toStream()
@@ -81,8 +88,9 @@ public final class WordCount {
             for (Throwable cause = error; cause != null; cause = cause.getCause()) {
                 say("error " + cause.getClass().getSimpleName() + ": " + cause.getMessage());
             }
-            return org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse
-                    .SHUTDOWN_CLIENT;
+            return poison.isEmpty()
+                    ? StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+                    : StreamThreadExceptionResponse.SHUTDOWN_APPLICATION;
         });
         Thread closer = new Thread(() -> finish(streams), "closer");
         Runtime.getRuntime().addShutdownHook(closer);
