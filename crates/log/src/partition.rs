@@ -95,8 +95,6 @@ struct State {
     segments: Vec<Segment>,
     start: Offset,
     end: Offset,
-    /// What was synced; behind the durable end with [`FlushMode::Os`].
-    synced_end: Offset,
     producers: Producers,
     epochs: LeaderEpochs,
     unavailable: Option<Unavailable>,
@@ -130,7 +128,6 @@ impl PartitionLog {
             segments,
             start,
             end,
-            synced_end: end,
             producers,
             epochs,
             unavailable: None,

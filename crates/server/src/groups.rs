@@ -1,9 +1,13 @@
 //! `riparian groups`.
 
-use std::fmt::Write;
+use std::{fmt::Write, thread, time::Duration};
 
-use anyhow::{Result, bail};
-use riparian_client::admin::{self, StreamsGroup, StreamsMember, TaskIds, Tasks};
+use anyhow::{Context, Result};
+use riparian_client::{
+    ClientError, Cluster, ServerError,
+    admin::{self, StreamsGroup, StreamsMember, TaskIds, Tasks},
+};
+use riparian_protocol::ErrorCode;
 use serde::Serialize;
 
 use crate::{
@@ -11,6 +15,10 @@ use crate::{
     output::{print, print_json, table},
     remote::connect,
 };
+
+/// A coordinator that has to create its topic first needs some hundred milliseconds.
+const ATTEMPTS_MAX: usize = 20;
+const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(command: GroupsCommand) -> Result<()> {
     match command {
@@ -96,16 +104,29 @@ fn describe(server: &ServerOptions, group_ids: &[String]) -> Result<()> {
     let mut cluster = connect(server)?;
     let mut groups = Vec::new();
     for group_id in group_ids {
-        match admin::describe_streams_group(&mut cluster, group_id)? {
-            Ok(group) => groups.push(group),
-            Err(error) => bail!("group {group_id:?} was not described: {error}"),
-        }
+        groups.push(ask(&mut cluster, group_id).with_context(|| format!("group {group_id:?} was not described"))?);
     }
     if server.json {
         return print_json(&groups.iter().map(group_json).collect::<Vec<_>>());
     }
     let texts: Vec<_> = groups.iter().map(group_text).collect();
     print(&texts.join("\n"))
+}
+
+/// Asks for a group; a coordinator that is only just starting is given a little time.
+fn ask(cluster: &mut Cluster, group_id: &str) -> Result<StreamsGroup> {
+    for _ in 0..ATTEMPTS_MAX {
+        match admin::describe_streams_group(cluster, group_id) {
+            Ok(Err(error)) | Err(ClientError::Server(error)) if is_passing(&error) => thread::sleep(PAUSE),
+            Ok(answer) => return Ok(answer?),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(admin::describe_streams_group(cluster, group_id)??)
+}
+
+fn is_passing(error: &ServerError) -> bool {
+    error.error_code().is_some_and(ErrorCode::is_retriable)
 }
 
 fn group_json(group: &StreamsGroup) -> GroupJson<'_> {

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow};
 use riparian_types::MonoMillis;
 use tracing_subscriber::{EnvFilter, fmt::SubscriberBuilder, util::SubscriberInitExt};
 
-use crate::clock::Clock;
+use crate::{cli::LogOptions, clock::Clock, config::ConfigErrors};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
@@ -17,19 +17,21 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Turns logging on. `filter` is a level (`info`) or directives as in `RUST_LOG` (`info,riparian_log=debug`).
-pub(crate) fn start(filter: &str, format: LogFormat) -> Result<()> {
+/// Turns logging on.
+pub(crate) fn start(options: &LogOptions) -> Result<()> {
+    let filter = options.log.clone().or_else(|| std::env::var(EnvFilter::DEFAULT_ENV).ok());
+    let filter = filter.as_deref().filter(|filter| !filter.trim().is_empty()).unwrap_or("info");
     let filter = EnvFilter::try_new(filter).map_err(|error| {
-        anyhow!(
+        ConfigErrors(vec![format!(
             "--log (or RUST_LOG) {filter:?}: {error}; allowed: error, warn, info, debug, trace, or directives like info,riparian_log=debug"
-        )
+        )])
     })?;
     let builder = SubscriberBuilder::default()
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
-    match format {
+    match options.log_format {
         LogFormat::Text => builder.finish().try_init(),
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
     }

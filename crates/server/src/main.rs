@@ -3,7 +3,6 @@
 //! Standard output carries data, standard error carries talk. An error is one line.
 
 #![forbid(unsafe_code)]
-#![expect(dead_code, reason = "connections wait for the broker")]
 
 mod cli;
 mod clock;
@@ -11,8 +10,11 @@ mod config;
 mod groups;
 mod logging;
 mod net;
+mod open;
 mod output;
 mod remote;
+mod serve;
+mod signals;
 mod topics;
 
 use std::{io::Write, process::ExitCode};
@@ -24,17 +26,9 @@ use crate::cli::{Arguments, Command};
 const EXIT_CANNOT_RUN: u8 = 1;
 const EXIT_WRONG_CONFIG: u8 = 2;
 
-fn serve(options: &cli::ServeOptions) -> anyhow::Result<()> {
-    let config = config::load(options, std::env::vars())?;
-    if options.dump_config {
-        return output::print(&config::dump::dump(&config));
-    }
-    anyhow::bail!("there is no broker to serve yet; only --dump-config works")
-}
-
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Serve(options) => serve(&options),
+        Command::Serve(options) => serve::run(&options),
         Command::Topics { command } => topics::run(command),
         Command::Groups { command } => groups::run(command),
     };
@@ -42,11 +36,24 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let code = if error.is::<config::ConfigErrors>() { EXIT_WRONG_CONFIG } else { EXIT_CANNOT_RUN };
-            for line in format!("{error:#}").lines() {
+            for line in explain(&error).lines() {
                 // Nobody is left to tell if this fails.
                 let _ = writeln!(std::io::stderr(), "error: {line}");
             }
             ExitCode::from(code)
         }
     }
+}
+
+/// The error and its causes; a cause that the text before it has already told is left out.
+fn explain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
+        if told.is_empty() {
+            cause
+        } else if told.ends_with(&cause) {
+            told
+        } else {
+            format!("{told}: {cause}")
+        }
+    })
 }

@@ -5,7 +5,6 @@ use riparian_client::{
     ClientError, Cluster, ServerError,
     admin::{self, NewTopic, Topic, TopicSummary},
 };
-use riparian_types::Uuid;
 use serde::Serialize;
 
 use crate::{
@@ -97,11 +96,8 @@ fn create(server: &ServerOptions, topic: &NewTopic) -> Result<()> {
             replication_factor: created.replication_factor,
         });
     }
-    let partitions = match created.partition_count {
-        Some(1) => " with 1 partition".to_owned(),
-        Some(count) => format!(" with {count} partitions"),
-        None => String::new(),
-    };
+    let partitions =
+        created.partition_count.map(|count| format!(" with {}", counted(count, "partition"))).unwrap_or_default();
     print(&format!("Created topic {}{partitions}.\n", created.name))
 }
 
@@ -150,7 +146,8 @@ fn topic_text(topic: &Topic) -> String {
         .iter()
         .map(|config| format!("  {}={}\n", config.name, config.value.as_deref().unwrap_or("[hidden]")))
         .collect();
-    let heading = format!("{name}: {partition_count} partitions, {replication_factor} replicas, id {id}{internal}\n");
+    let (partitions, replicas) = (counted(partition_count, "partition"), counted(replication_factor, "replica"));
+    let heading = format!("{name}: {partitions}, {replicas} each, id {id}{internal}\n");
     let partitions = table(
         ["  PARTITION", "LEADER", "REPLICAS", "IN SYNC"],
         topic.partitions.iter().map(|partition| {
@@ -165,6 +162,13 @@ fn topic_text(topic: &Topic) -> String {
     [heading, configs.concat(), partitions].concat()
 }
 
+/// `1 partition`, `2 partitions`.
+fn counted(count: impl std::fmt::Display, what: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
 fn numbers(numbers: &[i32]) -> String {
     numbers.iter().map(i32::to_string).collect::<Vec<_>>().join(",")
 }
@@ -172,7 +176,7 @@ fn numbers(numbers: &[i32]) -> String {
 fn summary_json(topic: &TopicSummary) -> SummaryJson<'_> {
     SummaryJson {
         name: &topic.name,
-        id: id_text(topic.id),
+        id: topic.id.to_string(),
         partitions: topic.partition_count,
         replication_factor: topic.replication_factor,
         internal: topic.is_internal,
@@ -194,8 +198,4 @@ fn topic_json(topic: &Topic) -> TopicJson<'_> {
             .collect(),
         configs: topic.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref())).collect(),
     }
-}
-
-fn id_text(id: Uuid) -> String {
-    id.to_string()
 }

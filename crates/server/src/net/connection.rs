@@ -14,16 +14,20 @@ use std::{
     io::{self, IoSlice},
     net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    task::Poll,
+    task::{Context, Poll, Waker},
 };
 
 use bytes::{Buf, BufMut, Bytes};
 use riparian_types::limits::CONNECTION_REQUESTS_MAX;
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    net::TcpStream,
+};
 
 use super::{
     frames::FrameReader,
@@ -75,7 +79,7 @@ pub(crate) struct Task<P: Port> {
 
 impl<P: Port> Task<P> {
     /// Serves the connection until it ends.
-    pub(crate) async fn run(self) {
+    pub(crate) async fn run(mut self) {
         let mut io = Io {
             frames: FrameReader::new(self.frame_bytes_max),
             out: VecDeque::new(),
@@ -84,6 +88,7 @@ impl<P: Port> Task<P> {
             completed: 0,
             stage: Stage::Open,
             bad: None,
+            ended: false,
         };
         let end = loop {
             match self.turn(&mut io) {
@@ -100,7 +105,7 @@ impl<P: Port> Task<P> {
     }
 
     /// Does all that can be done without waiting.
-    fn turn(&self, io: &mut Io) -> Result<Turn, End> {
+    fn turn(&mut self, io: &mut Io) -> Result<Turn, End> {
         self.take_replies(io);
         self.write(io)?;
         if io.stage == Stage::Closing {
@@ -108,7 +113,7 @@ impl<P: Port> Task<P> {
         }
         let mut handled = 0;
         loop {
-            while io.may_handle() {
+            while handled < FRAMES_PER_TURN && io.may_handle() {
                 let Some(frame) = io.frames.poll_frame() else { break };
                 self.hand_over(io, frame)?;
                 handled += 1;
@@ -124,7 +129,8 @@ impl<P: Port> Task<P> {
         self.write(io)?;
         match io.stage {
             Stage::Closing => return Err(End::Quiet),
-            Stage::Draining if io.issued == io.completed && io.out.is_empty() => return Err(End::Quiet),
+            Stage::Draining if io.owes_nothing() => return Err(End::Quiet),
+            Stage::Open if io.ended && io.owes_nothing() && !io.frames.has_frame() => return Err(End::Quiet),
             Stage::Open | Stage::Draining => {}
         }
         let waits = io.issued > io.completed;
@@ -170,7 +176,7 @@ impl<P: Port> Task<P> {
     }
 
     /// Reads once. False: nothing more is there for now.
-    fn read(&self, io: &mut Io) -> Result<bool, End> {
+    fn read(&mut self, io: &mut Io) -> Result<bool, End> {
         let result = match io.frames.direct() {
             Some((buffer, missing)) => {
                 let result = self.stream.try_read_buf(&mut buffer.limit(missing));
@@ -181,14 +187,18 @@ impl<P: Port> Task<P> {
             }
             None => SCRATCH.with_borrow_mut(|scratch| {
                 scratch.resize(READ_BYTES, 0);
-                let bytes = self.stream.try_read(scratch)?;
+                let bytes = read_now(&mut self.stream, scratch)?;
                 // The frames before a bad one are served first.
                 io.bad = io.frames.handle_bytes(&scratch[..bytes]).err().map(|bad| bad.to_string());
                 Ok(bytes)
             }),
         };
         match result {
-            Ok(0) => Err(End::Quiet),
+            Ok(0) => {
+                // The peer may still be listening: what it asked for is answered first.
+                io.ended = true;
+                Ok(false)
+            }
             Ok(_) => Ok(true),
             Err(error) => if_blocked(error).map(|()| false),
         }
@@ -222,6 +232,18 @@ impl<P: Port> Drop for Task<P> {
     }
 }
 
+/// Reads what is there. Unlike `try_read` it takes a short read as a sign that there is no more, which saves the system
+/// call that would say so.
+fn read_now(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut buffer = ReadBuf::new(buffer);
+    // Nobody is to be woken by this: the task waits elsewhere.
+    let mut ctx = Context::from_waker(Waker::noop());
+    match Pin::new(stream).poll_read(&mut ctx, &mut buffer) {
+        Poll::Ready(result) => result.map(|()| buffer.filled().len()),
+        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
 fn if_blocked(error: io::Error) -> Result<(), End> {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
@@ -249,6 +271,8 @@ struct Io {
     stage: Stage,
     /// What is wrong with the bytes after the frames at hand.
     bad: Option<String>,
+    /// The peer sends nothing more.
+    ended: bool,
 }
 
 impl Io {
@@ -259,7 +283,11 @@ impl Io {
     }
 
     fn may_read(&self) -> bool {
-        self.may_handle() && !self.frames.has_frame()
+        self.may_handle() && !self.ended && !self.frames.has_frame()
+    }
+
+    fn owes_nothing(&self) -> bool {
+        self.issued == self.completed && self.out.is_empty()
     }
 
     fn written(&mut self, mut bytes: usize) {

@@ -5,12 +5,13 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use dashmap::DashMap;
+use riparian_broker::{Job, Shell};
 use riparian_types::{MonoMillis, Now};
 use tokio::{runtime, sync::Notify};
 
@@ -29,7 +30,7 @@ pub(crate) struct Hub {
     /// When the broker wants to be called, in monotonic milliseconds.
     wake_at: AtomicU64,
     wake_sooner: Notify,
-    runtime: OnceLock<runtime::Handle>,
+    runtime: runtime::Handle,
 }
 
 impl Hub {
@@ -39,7 +40,7 @@ impl Hub {
             connections: DashMap::new(),
             wake_at: AtomicU64::new(NEVER),
             wake_sooner: Notify::new(),
-            runtime: OnceLock::from(runtime),
+            runtime,
         })
     }
 
@@ -56,22 +57,6 @@ impl Hub {
 
     pub(crate) fn remove(&self, id: ConnectionId) {
         self.connections.remove(&id);
-    }
-
-    pub(crate) fn complete(&self, id: ConnectionId, slot: u64, reply: Reply) {
-        // The clone lets go of the map before the connection is woken. A connection that is gone needs no reply.
-        let Some(handle) = self.connections.get(&id).map(|entry| Arc::clone(&entry)) else { return };
-        if let Err(second) = handle.outbox.complete(slot, reply) {
-            tracing::error!(connection = id.0, "this is a bug: {second}");
-            handle.outbox.advance_to(Stage::Closing);
-        }
-    }
-
-    pub(crate) fn close(&self, id: ConnectionId) {
-        let handle = self.connections.get(&id).map(|entry| Arc::clone(&entry));
-        if let Some(handle) = handle {
-            handle.outbox.advance_to(Stage::Closing);
-        }
     }
 
     pub(crate) fn advance_all_to(&self, stage: Stage) {
@@ -101,21 +86,6 @@ impl Hub {
         self.connections.iter().map(|entry| Arc::clone(&entry)).collect()
     }
 
-    pub(crate) fn wake_at(&self, at: MonoMillis) {
-        if self.wake_at.fetch_min(at.0, Ordering::AcqRel) > at.0 {
-            self.wake_sooner.notify_one();
-        }
-    }
-
-    /// Runs work that may block, beside whatever else runs.
-    pub(crate) fn spawn(&self, job: Box<dyn FnOnce() + Send>) {
-        let runtime = self.runtime.get().expect("set when the hub was made");
-        runtime.spawn_blocking(move || {
-            // The panic hook has told what happened; the thread goes on with the next job.
-            let _ = catch_unwind(AssertUnwindSafe(job));
-        });
-    }
-
     /// Calls the broker whenever the time has come that it asked for.
     pub(crate) async fn run_timer<P: Port>(&self, port: &P) {
         loop {
@@ -139,8 +109,32 @@ impl Hub {
             tokio::task::yield_now().await;
         }
     }
+}
 
-    pub(crate) fn now(&self) -> Now {
+impl Shell for Hub {
+    fn now(&self) -> Now {
         self.clock.now()
+    }
+
+    fn complete(&self, id: ConnectionId, slot: u64, reply: Reply) {
+        // The clone lets go of the map before the connection is woken. A connection that is gone needs no reply.
+        let Some(handle) = self.connections.get(&id).map(|entry| Arc::clone(&entry)) else { return };
+        if let Err(second) = handle.outbox.complete(slot, reply) {
+            tracing::error!(connection = id.0, "this is a bug: {second}");
+            handle.outbox.advance_to(Stage::Closing);
+        }
+    }
+
+    fn wake_at(&self, at: MonoMillis) {
+        if self.wake_at.fetch_min(at.0, Ordering::AcqRel) > at.0 {
+            self.wake_sooner.notify_one();
+        }
+    }
+
+    fn spawn(&self, job: Job) {
+        self.runtime.spawn_blocking(move || {
+            // The panic hook has told what happened; the thread goes on with the next job.
+            let _ = catch_unwind(AssertUnwindSafe(job));
+        });
     }
 }

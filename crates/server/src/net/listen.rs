@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
@@ -21,7 +21,7 @@ use super::{
     outbox::Stage,
     port::Port,
 };
-use crate::config::listeners::{Endpoint, HostPort};
+use crate::config::listeners::Endpoint;
 
 /// Connections that the kernel may hold before they are accepted.
 const BACKLOG: u32 = 4096;
@@ -37,36 +37,61 @@ pub(crate) struct Limits {
     pub(crate) connections_max: usize,
 }
 
-/// Binds a listener's address.
-pub(crate) fn bind(endpoint: &Endpoint) -> Result<TcpListener> {
-    let host = if endpoint.host.is_empty() { "0.0.0.0" } else { &endpoint.host };
-    let mut addresses: Vec<SocketAddr> = (host, endpoint.port)
-        .to_socket_addrs()
-        .with_context(|| format!("the listener {endpoint} cannot be used: the host {host:?} is unknown"))?
-        .collect();
-    // As Java does: a name that has both kinds of address is bound to the older one.
-    addresses.sort_by_key(SocketAddr::is_ipv6);
-    let Some(&address) = addresses.first() else {
-        bail!("the listener {endpoint} cannot be used: the host {host:?} has no address");
-    };
-    match bind_address(address) {
-        Ok(listener) => Ok(listener),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            bail!(
-                "port {} is already in use ({}); stop the other server or choose another port, for example --port 0 for any free one",
-                endpoint.port,
-                HostPort(host, endpoint.port)
-            )
+/// A listener whose address is taken but that is not open yet.
+pub(crate) struct Bound {
+    socket: TcpSocket,
+    endpoint: Endpoint,
+}
+
+impl Bound {
+    /// Takes a listener's address.
+    pub(crate) fn bind(endpoint: &Endpoint) -> Result<Self> {
+        let host = if endpoint.host.is_empty() { "0.0.0.0" } else { &endpoint.host };
+        let mut addresses: Vec<SocketAddr> = (host, endpoint.port)
+            .to_socket_addrs()
+            .with_context(|| format!("the listener {endpoint} cannot be used: the host {host:?} is unknown"))?
+            .collect();
+        // As Java does: a name that has both kinds of address is bound to the older one.
+        addresses.sort_by_key(SocketAddr::is_ipv6);
+        let Some(&address) = addresses.first() else {
+            bail!("the listener {endpoint} cannot be used: the host {host:?} has no address");
+        };
+        match bind_address(address) {
+            Ok(socket) => Ok(Self { socket, endpoint: endpoint.clone() }),
+            Err(error) => Err(explain(endpoint, error)),
         }
-        Err(error) => Err(error).with_context(|| format!("the listener {endpoint} cannot be bound")),
+    }
+
+    /// The port, also when any was asked for.
+    pub(crate) fn port(&self) -> Result<u16> {
+        let address =
+            self.socket.local_addr().with_context(|| format!("the listener {} has no address", self.endpoint))?;
+        Ok(address.port())
+    }
+
+    /// Opens the listener: from now on clients can connect.
+    pub(crate) fn listen(self) -> Result<TcpListener> {
+        let Self { socket, endpoint } = self;
+        socket.listen(BACKLOG).map_err(|error| explain(&endpoint, error))
     }
 }
 
-fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind_address(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // Connections of a server that was just stopped must not keep the next one from starting.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    Ok(socket)
+}
+
+fn explain(endpoint: &Endpoint, error: io::Error) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::AddrInUse {
+        let Endpoint { port, .. } = endpoint;
+        return anyhow!(
+            "port {port} is already in use (listener {endpoint}); stop the other server or choose another port, for example --port 0 for any free one"
+        );
+    }
+    anyhow!(error).context(format!("the listener {endpoint} cannot be bound"))
 }
 
 /// Waits until the server is to stop, or nobody is left to say so.

@@ -87,7 +87,10 @@ impl Outbox {
         let inner = &mut *guard;
         let (parts, stage) = (&mut inner.parts, &mut inner.stage);
         let result = inner.slots.complete(slot, reply, |reply| match reply {
+            // Nothing follows the end.
+            Reply::None | Reply::Parts(_) if *stage == Stage::Closing => {}
             Reply::None => {}
+            Reply::Close => *stage = Stage::Closing,
             Reply::Parts(body) => match i32::try_from(body.iter().map(Bytes::len).sum::<usize>()) {
                 Ok(size) => {
                     parts.push(Bytes::copy_from_slice(&size.to_be_bytes()));

@@ -3,20 +3,10 @@
 use std::{fmt, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
+use riparian_broker::{Broker, CloseReason, Connection};
 use riparian_types::Now;
 
-/// A connection's number, unique while the server runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ConnectionId(pub(crate) u64);
-
-/// An answer to one request.
-#[derive(Clone, Debug)]
-pub(crate) enum Reply {
-    /// Nothing is sent, but the request is done with.
-    None,
-    /// The response after its 4-byte size.
-    Parts(Vec<Bytes>),
-}
+pub(crate) use riparian_broker::{ConnectionId, Reply};
 
 /// The broker, seen from a connection.
 pub(crate) trait Port: Send + Sync + 'static {
@@ -30,4 +20,33 @@ pub(crate) trait Port: Send + Sync + 'static {
     fn disconnected(&self, now: Now, connection: &Self::Connection);
     fn on_time(&self, now: Now);
     fn shutdown(&self, now: Now);
+}
+
+impl Port for Broker {
+    type Connection = Connection;
+    type CloseReason = CloseReason;
+
+    fn connected(&self, peer: SocketAddr, listener: &str) -> Arc<Connection> {
+        self.connected(peer, listener)
+    }
+
+    fn id(connection: &Connection) -> ConnectionId {
+        connection.id()
+    }
+
+    fn handle(&self, now: Now, connection: &Connection, slot: u64, frame: Bytes) -> Result<(), CloseReason> {
+        self.handle(now, connection, slot, frame)
+    }
+
+    fn disconnected(&self, now: Now, connection: &Connection) {
+        self.disconnected(now, connection);
+    }
+
+    fn on_time(&self, now: Now) {
+        self.on_time(now);
+    }
+
+    fn shutdown(&self, now: Now) {
+        self.shutdown(now);
+    }
 }

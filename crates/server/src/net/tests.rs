@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use riparian_broker::Shell;
 use riparian_types::{MonoMillis, Now, limits::CONNECTION_REQUESTS_MAX};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -22,13 +23,13 @@ use tokio::{
 
 use super::{
     hub::Hub,
-    listen::{Acceptor, Limits, bind},
+    listen::{Acceptor, Bound, Limits},
     port::{ConnectionId, Port, Reply},
 };
 use crate::{clock::Clock, config::listeners::Endpoint};
 
 /// Frames are words: `echo…` is answered at once, `hold…` when the test says so, `none…` not at all, `refuse…` ends the
-/// connection, `panic…` panics.
+/// connection at once and `quit…` after the replies before it, `panic…` panics.
 struct Fake {
     hub: Arc<Hub>,
     connections: AtomicU64,
@@ -57,6 +58,7 @@ impl Port for Fake {
         match &frame[..4] {
             b"echo" => self.hub.complete(*connection, slot, Reply::Parts(vec![frame])),
             b"hold" => self.held.lock().unwrap().push((*connection, slot, frame)),
+            b"quit" => self.hub.complete(*connection, slot, Reply::Close),
             b"none" => self.hub.complete(*connection, slot, Reply::None),
             b"big_" => self.hub.complete(*connection, slot, Reply::Parts(vec![vec![7; 1 << 20].into()])),
             b"pani" => panic!("as the test wishes"),
@@ -123,7 +125,8 @@ impl Server {
             timers: Mutex::default(),
             changed: Notify::new(),
         });
-        let listener = bind(&Endpoint { name: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 0 }).unwrap();
+        let endpoint = Endpoint { name: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 0 };
+        let listener = Bound::bind(&endpoint).unwrap().listen().unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = Arc::new(Acceptor { port: Arc::clone(&fake), hub, limits });
         let (stop, stopped) = watch::channel(false);
@@ -282,13 +285,26 @@ async fn a_refused_request_or_a_panic_ends_only_its_connection() {
 }
 
 #[tokio::test]
-async fn the_broker_may_close_a_connection() {
+async fn a_reply_may_be_the_end_after_the_replies_before_it() {
     let server = Server::start(LIMITS);
     let mut peer = server.connect().await;
-    peer.send(&["hold-this"]).await;
+    peer.send(&["hold-this", "quit-then", "echo-never"]).await;
     server.fake.until("it is held", |fake| fake.held() == 1).await;
-    let connection = server.fake.held.lock().unwrap()[0].0;
-    server.fake.hub.close(connection);
+    server.fake.release(0);
+    peer.expect(&["hold-this"]).await;
+    peer.expect_close().await;
+    server.fake.until("it is told", |fake| fake.disconnected.load(Ordering::SeqCst) == 1).await;
+}
+
+#[tokio::test]
+async fn a_peer_that_sends_nothing_more_still_gets_its_answers() {
+    let server = Server::start(LIMITS);
+    let mut peer = server.connect().await;
+    peer.send(&["hold-one", "echo-two"]).await;
+    peer.stream.shutdown().await.unwrap();
+    server.fake.until("all are handled", |fake| fake.handled.load(Ordering::SeqCst) == 2).await;
+    server.fake.release(0);
+    peer.expect(&["hold-one", "echo-two"]).await;
     peer.expect_close().await;
     server.fake.until("it is told", |fake| fake.disconnected.load(Ordering::SeqCst) == 1).await;
 }

@@ -1,0 +1,84 @@
+//! Opens the data and the broker on it.
+
+use std::{num::NonZero, path::Path, sync::Arc, thread};
+
+use anyhow::{Context, Result};
+use riparian_broker::{AdvertisedListener, AllowAll, Broker, BrokerConfig};
+use riparian_log::{FlushMode, FsDisk, Identity, LogConfig, Logs, LogsConfig, RecoveryReport};
+use riparian_metadata::config;
+use riparian_types::{NodeId, Uuid};
+
+use crate::{
+    config::{Config, listeners::Endpoint},
+    net::hub::Hub,
+};
+
+/// Opens the data directory and loads what is in it.
+pub(crate) fn open_broker(
+    config: &Config,
+    data_dir: &Path,
+    files_max: NonZero<usize>,
+    hub: &Arc<Hub>,
+    advertised: &[Endpoint],
+) -> Result<Arc<Broker>> {
+    let seed = rand::random();
+    let now = hub.clock.now();
+    let identity = Identity {
+        node_id: NodeId(config.broker.node_id()),
+        cluster_id: None,
+        new_cluster_id: random_uuid().to_string(),
+        new_directory_id: random_uuid(),
+    };
+    let disk = Arc::new(FsDisk::new(files_max));
+    let (logs, report) = Logs::open(disk, data_dir, identity, logs_config(&config.broker), now.wall)
+        .with_context(|| format!("the data directory {} cannot be used", data_dir.display()))?;
+    tell(&report, data_dir);
+    tracing::debug!(seed, cluster_id = logs.cluster_id(), "opening");
+    let broker_config = BrokerConfig {
+        properties: Arc::new(config.broker.clone()),
+        advertised: advertised
+            .iter()
+            .map(|at| AdvertisedListener { listener: at.name.clone(), host: at.host.clone(), port: at.port })
+            .collect(),
+    };
+    Broker::open(broker_config, logs, Box::new(AllowAll), Arc::clone(hub) as _, seed, now)
+        .with_context(|| format!("the data in {} cannot be loaded", data_dir.display()))
+}
+
+fn random_uuid() -> Uuid {
+    Uuid::from_random(rand::random(), rand::random())
+}
+
+fn logs_config(properties: &config::BrokerConfig) -> LogsConfig {
+    LogsConfig {
+        flush: if properties.string("riparian.flush").as_deref() == Some("os") {
+            FlushMode::Os
+        } else {
+            FlushMode::Sync
+        },
+        producer_expiration_ms: properties.long("producer.id.expiration.ms").unsigned_abs(),
+        // Until the metadata is loaded and says better.
+        topic_defaults: LogConfig::KAFKA,
+        recovery_threads: thread::available_parallelism().map_or(1, NonZero::get),
+    }
+}
+
+fn tell(report: &RecoveryReport, data_dir: &Path) {
+    if report.is_new {
+        tracing::info!(data = %data_dir.display(), "new data directory");
+    } else if !report.clean_shutdown {
+        tracing::warn!(logs = report.log_count, "the server before did not end in order; its last writes were checked");
+    }
+    for recovery in &report.partitions {
+        let (topic, partition) = (&recovery.topic, recovery.partition.0);
+        match &recovery.cut {
+            Some(cut) => {
+                tracing::warn!(%topic, partition, scanned_bytes = recovery.scanned_bytes, ?cut, "bytes that were never durable were cut off");
+            }
+            None => tracing::debug!(%topic, partition, scanned_bytes = recovery.scanned_bytes, "checked"),
+        }
+    }
+    for removed in &report.removed {
+        tracing::info!(directory = %removed.display(), "removed what was left of a deleted topic");
+    }
+}
