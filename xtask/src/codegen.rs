@@ -198,4 +198,23 @@ mod tests {
     fn generated_files_are_up_to_date() {
         run(&Options { check: true }).unwrap();
     }
+
+    #[test]
+    fn files_that_no_schema_makes_are_orphans() {
+        let root = shell::target_dir().join(format!("codegen-orphans-{}", process::id()));
+        let folder = root.join(FOLDERS[0]).join("messages");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("made.rs"), "").unwrap();
+        fs::write(folder.join("left_over.rs"), "").unwrap();
+        let made = format!("{}/messages/made.rs", FOLDERS[0]);
+        let found = orphans(&root, &BTreeMap::from([(made, String::new())])).unwrap();
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(found, [format!("{}/messages/left_over.rs", FOLDERS[0])]);
+    }
+
+    #[test]
+    fn names_of_files_are_in_snake_case() {
+        assert_eq!(snake("DescribeTopicPartitions"), "describe_topic_partitions");
+        assert_eq!(snake("KRaftVersionRecord"), "kraft_version_record");
+    }
 }
