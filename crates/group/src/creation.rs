@@ -87,3 +87,43 @@ impl Creations {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
+
+    use riparian_types::MonoMillis;
+
+    use super::{ATTEMPT_MS, Creations, TOPICS_MAX};
+    use crate::{reply::Effect, streams::InternalTopic};
+
+    fn topics(names: impl IntoIterator<Item = String>) -> Vec<InternalTopic> {
+        names.into_iter().map(|name| InternalTopic { name: name.into(), ..InternalTopic::default() }).collect()
+    }
+
+    fn asked(effect: Option<Effect>) -> usize {
+        effect.map_or(0, |Effect::CreateInternalTopics { topics, .. }| topics.len())
+    }
+
+    #[test]
+    fn a_topic_is_asked_for_once_over_all_groups_until_the_attempt_is_old() {
+        let mut creations = Creations::default();
+        let missing = topics(["a".into(), "b".into()]);
+        assert_eq!(asked(creations.request(MonoMillis(0), &"g".into(), &missing)), 2);
+        assert_eq!(asked(creations.request(MonoMillis(1), &"h".into(), &missing)), 0);
+        assert_eq!(asked(creations.request(MonoMillis(ATTEMPT_MS as u64), &"h".into(), &missing)), 2);
+        creations.ended(MonoMillis(1), 10, Vec::from(["a".into()]), BTreeMap::from([("a".into(), "full".into())]));
+        assert_eq!(creations.failure_text(MonoMillis(2), &missing), Some("; Creation failed: a (full).".into()));
+        assert_eq!(creations.failure_text(MonoMillis(11), &missing), None);
+        creations.forget(&"a".into());
+        assert_eq!(asked(creations.request(MonoMillis(2), &"g".into(), &missing)), 1);
+    }
+
+    #[test]
+    fn memory_for_attempts_is_bounded() {
+        let mut creations = Creations::default();
+        let missing = topics((0..TOPICS_MAX + 10).map(|index| format!("t{index}")));
+        assert_eq!(asked(creations.request(MonoMillis(0), &"g".into(), &missing)), TOPICS_MAX + 10);
+        assert_eq!(creations.0.len(), TOPICS_MAX);
+    }
+}

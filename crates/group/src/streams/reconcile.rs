@@ -186,3 +186,193 @@ impl Walker<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::{
+        format,
+        string::{String, ToString},
+        vec::Vec,
+    };
+
+    use riparian_types::{AssignmentEpoch, MemberEpoch, PartitionIndex};
+
+    use super::{Walker, reconcile};
+    use crate::{
+        record::{MemberState, StreamsCurrentAssignmentValue, StreamsMemberMetadataValue},
+        streams::{
+            ActiveTaskIds, TaskIds, TaskLists,
+            group::{Progress, StreamsGroup},
+            membership::Owned,
+        },
+        tasks::{TaskSet, Tasks},
+    };
+
+    /// The epoch that members are on their way to.
+    const TARGET_EPOCH: AssignmentEpoch = AssignmentEpoch(9);
+
+    fn partitions(text: &str) -> Vec<PartitionIndex> {
+        text.split_whitespace().map(|partition| PartitionIndex(partition.parse().unwrap())).collect()
+    }
+
+    /// "active | standby | warm-up", the tasks by their partitions.
+    fn lists(text: &str) -> [Vec<TaskIds>; 3] {
+        let list = |text: &str| match partitions(text) {
+            partitions if partitions.is_empty() => Vec::new(),
+            partitions => alloc::vec![TaskIds { subtopology: "0".into(), partitions }],
+        };
+        let parts: Vec<&str> = text.split('|').collect();
+        [0, 1, 2].map(|index| list(parts.get(index).unwrap_or(&"")))
+    }
+
+    fn with_epochs(lists: Vec<TaskIds>) -> Vec<ActiveTaskIds> {
+        let with_epoch = |list: TaskIds| ActiveTaskIds {
+            assignment_epochs: alloc::vec![AssignmentEpoch(4); list.partitions.len()],
+            subtopology: list.subtopology,
+            partitions: list.partitions,
+        };
+        lists.into_iter().map(with_epoch).collect()
+    }
+
+    fn add(group: &mut StreamsGroup, member: &str, process: &str, state: MemberState, tasks: &str) {
+        let metadata = StreamsMemberMetadataValue { process_id: process.into(), ..Default::default() };
+        group.apply_member_metadata(&member.into(), Some(&metadata)).unwrap();
+        let (assigned, pending) = tasks.split_once('!').unwrap_or((tasks, ""));
+        let [active, standby, warmup] = lists(assigned);
+        let [active_pending, standby_pending, warmup_pending] = lists(pending);
+        let value = StreamsCurrentAssignmentValue {
+            member_epoch: MemberEpoch(5),
+            previous_member_epoch: MemberEpoch(4),
+            state,
+            active: with_epochs(active),
+            standby,
+            warmup,
+            active_pending_revocation: with_epochs(active_pending),
+            standby_pending_revocation: standby_pending,
+            warmup_pending_revocation: warmup_pending,
+        };
+        group.apply_current_assignment(&member.into(), Some(&value)).unwrap();
+    }
+
+    fn show(progress: &Progress) -> String {
+        let set = |set: &TaskSet| set.iter().map(|task| task.partition().to_string()).collect::<Vec<_>>().join(" ");
+        let holdings = |tasks: &crate::tasks::Holdings| {
+            let active = tasks.active.iter().map(|active| match active.epoch {
+                TARGET_EPOCH => format!("{}!", active.task.partition()),
+                _ => active.task.partition().to_string(),
+            });
+            format!("{}|{}|{}", active.collect::<Vec<_>>().join(" "), set(&tasks.standby), set(&tasks.warmup))
+        };
+        let (assigned, pending) = (holdings(&progress.assigned), holdings(&progress.pending_revocation));
+        format!(
+            "{:?} {} before {} {assigned} gives back {pending}",
+            progress.state, progress.epoch, progress.previous_epoch
+        )
+        .replace(" gives back ||", "")
+    }
+
+    /// `me` of process p; `others` are "process tasks" separated by semicolons; after `!` come tasks not given back yet.
+    fn check(state: MemberState, me: &str, others: &str, target: &str, owned: Option<&str>, expected: &str) {
+        let mut group = StreamsGroup::new();
+        add(&mut group, "me", "p", state, me);
+        for (index, other) in others.split(';').filter(|other| !other.is_empty()).enumerate() {
+            let (process, tasks) = other.trim().split_once(' ').unwrap();
+            add(&mut group, &format!("other{index}"), process, MemberState::Stable, tasks);
+        }
+        // The subtopology must be known even if nobody has a task.
+        let [active, standby, warmup] = lists("0");
+        group.apply_target(&"nobody".into(), Some(&TaskLists { active, standby, warmup })).unwrap();
+        let tasks = |text: &str| {
+            let [active, standby, warmup] = lists(text).map(|lists| group.ids.to_set(&lists).unwrap());
+            Tasks { active, standby, warmup }
+        };
+        let owned = owned.map(|owned| Owned { tasks: tasks(owned), has_unknown: false });
+        let walker = Walker {
+            group: &group,
+            member_id: &"me".into(),
+            process_id: &"p".into(),
+            replaced: None,
+            progress: &group.members["me"].progress,
+            owned: owned.as_ref(),
+        };
+        let next = reconcile(&walker, TARGET_EPOCH, &tasks(target));
+        let actual = match next {
+            Ok(Some(next)) => show(&next),
+            Ok(None) => "nothing".into(),
+            Err(error) => format!("{error:?}").split('(').next().unwrap_or_default().into(),
+        };
+        assert_eq!(actual, expected, "{me} of {others} to {target}");
+    }
+
+    use MemberState::{Stable, Unknown, UnreleasedTasks, UnrevokedTasks};
+
+    #[test]
+    fn what_is_not_wanted_any_more_is_given_back_first() {
+        check(Stable, "0 1", "", "0 2", None, "UnrevokedTasks 5 before 5 0|| gives back 1||");
+        check(Stable, "0 1", "", "0 2", Some("0 1"), "UnrevokedTasks 5 before 5 0|| gives back 1||");
+        check(Stable, "0 1", "", "0 2", Some("0"), "Stable 9 before 5 0 2!||");
+        check(UnrevokedTasks, "0 ! 1", "", "0 2", None, "nothing");
+        check(UnrevokedTasks, "0 ! 1", "", "0 2", Some("0 1"), "nothing");
+        check(UnrevokedTasks, "0 ! 1", "", "0 2", Some("0"), "Stable 9 before 5 0 2!||");
+        check(UnrevokedTasks, "0 3 ! 1", "", "0", Some("0 3"), "UnrevokedTasks 6 before 5 0|| gives back 3||");
+    }
+
+    #[test]
+    fn what_others_hold_is_waited_for() {
+        check(Stable, "0", "q 1", "0 1 2", None, "UnreleasedTasks 9 before 5 0 2!||");
+        check(Stable, "0", "q ! 1", "0 1", None, "UnreleasedTasks 9 before 5 0||");
+        check(UnreleasedTasks, "0", "", "0 1", None, "Stable 9 before 5 0 1!||");
+        // Also by itself, until what it has given back stands in the log.
+        check(UnrevokedTasks, "0 ! 1", "", "0 1", Some("0"), "UnreleasedTasks 9 before 5 0||");
+    }
+
+    #[test]
+    fn a_process_has_a_task_once() {
+        check(Stable, "", "p |1", "1", None, "UnreleasedTasks 9 before 5 ||");
+        check(Stable, "", "p ||1", "1", None, "UnreleasedTasks 9 before 5 ||");
+        check(Stable, "", "q |1", "1", None, "Stable 9 before 5 1!||");
+        for (other, blocked) in [("p 1", true), ("p |1", true), ("p ||1", true), ("q 1", false), ("q |1", false)] {
+            let (standby, warmup) = match blocked {
+                true => ("UnreleasedTasks 9 before 5 ||", "UnreleasedTasks 9 before 5 ||"),
+                false => ("Stable 9 before 5 |1|", "Stable 9 before 5 ||1"),
+            };
+            check(Stable, "", other, "|1", None, standby);
+            check(Stable, "", other, "||1", None, warmup);
+        }
+    }
+
+    #[test]
+    fn a_copy_becomes_active_in_place() {
+        check(Stable, "|1", "", "1", None, "Stable 9 before 5 1!||");
+        check(Stable, "||1", "", "1", None, "Stable 9 before 5 1!||");
+        check(Stable, "|1", "q 1", "1", None, "UnreleasedTasks 9 before 5 |1|");
+        check(Stable, "0 |1", "", "1", None, "UnrevokedTasks 5 before 5 |1| gives back 0||");
+        check(UnrevokedTasks, "|1 ! 0", "", "1", Some("|1"), "Stable 9 before 5 1!||");
+    }
+
+    #[test]
+    fn an_active_task_becomes_a_copy_in_place() {
+        check(Stable, "0 1", "", "0|1", None, "UnrevokedTasks 5 before 5 0|1| gives back 1||");
+        check(UnrevokedTasks, "0|1 ! 1", "", "0|1", Some("0|1"), "Stable 9 before 5 0|1|");
+        check(Stable, "1", "", "||1", None, "UnrevokedTasks 5 before 5 || gives back 1||");
+    }
+
+    #[test]
+    fn copies_change_their_kind_unasked() {
+        check(Stable, "|1", "", "||1", None, "Stable 9 before 5 ||1");
+        check(Stable, "||1", "", "|1", None, "Stable 9 before 5 |1|");
+    }
+
+    #[test]
+    fn copies_are_given_back_too() {
+        check(Stable, "|1|2", "", "", Some("|1|2"), "UnrevokedTasks 5 before 5 || gives back |1|2");
+        check(Stable, "|1|2", "", "", Some("|2|1"), "Stable 9 before 5 ||");
+    }
+
+    #[test]
+    fn an_unknown_state_is_left_without_tasks_only() {
+        check(Unknown, "1", "", "2", None, "FencedMemberEpoch");
+        check(Unknown, "1", "", "2", Some("1"), "FencedMemberEpoch");
+        check(Unknown, "1", "", "2", Some(""), "Stable 9 before 5 2!||");
+    }
+}

@@ -333,3 +333,92 @@ fn no_task_runs_twice_and_all_run_in_the_end() {
 fn the_same_seed_gives_the_same_records() {
     assert_eq!(run(99, 600), run(99, 600));
 }
+
+/// Requests with fields drawn at random from small pools: whatever they say, the records stay consistent.
+fn hostile(seed: u64, steps: u32) -> [u32; 2] {
+    let mut prng = Prng::new(seed);
+    let mut driver = Driver::new(config());
+    driver.replay_always = false;
+    driver.change_topics(&[("in", 3), ("in2", 2), ("other", 2), ("r", 3), ("c", 3), ("c2", 2)]);
+    let mut answers = [0, 0];
+    for step in 0..steps {
+        let group = ["g", "h"][prng.below(2) as usize];
+        match prng.below(30) {
+            0 => driver.change_topics(&[("in", prng.below(4) as i32)]),
+            1 => driver.command(|waiter| Command::DeleteGroup(waiter, group.into())),
+            2 => {
+                driver.restart();
+                continue;
+            }
+            3 => {
+                driver.advance(prng.below(20_000));
+                continue;
+            }
+            _ => {
+                let heartbeat = random_heartbeat(&mut prng, &driver, group);
+                let step = driver.command(|waiter| Command::StreamsHeartbeat(waiter, heartbeat.into()));
+                let is_accepted = matches!(step.reply, Some(Reply::StreamsHeartbeat(Ok(_))));
+                answers[usize::from(is_accepted)] += 1;
+                step
+            }
+        };
+        if step % 100 == 0 {
+            driver.check_replay();
+        }
+    }
+    answers
+}
+
+fn random_heartbeat(prng: &mut Prng, driver: &Driver, group: &str) -> StreamsHeartbeat {
+    let member = format!("m{}", prng.below(6));
+    let mut client = Client::default();
+    let is_join = prng.chance(3);
+    let mut heartbeat = if is_join {
+        client.join(group, &member, topology(TOPOLOGY))
+    } else {
+        let groups = &driver.machine.groups;
+        let stored = groups.get(&riparian_types::GroupId::from(group)).and_then(|group| group.streams());
+        let stored = stored.and_then(|group| group.members.get(&riparian_types::MemberId::from(member.as_str())));
+        let progress = stored.map(|member| member.progress.clone()).unwrap_or_default();
+        let epochs = [progress.epoch.0, progress.epoch.0, progress.previous_epoch.0, 3, -1, -2];
+        client.epoch = epochs[prng.below(6) as usize];
+        client.heartbeat(group, &member)
+    };
+    let random_tasks = |prng: &mut Prng| {
+        let known = if prng.chance(10) { 4 } else { 3 };
+        let list = |prng: &mut Prng| TaskIds {
+            subtopology: ["0", "1", "2", "3"][prng.below(known) as usize].into(),
+            partitions: (0..prng.below(3)).map(|_| riparian_types::PartitionIndex(prng.below(2) as i32)).collect(),
+        };
+        Some((0..prng.below(3)).map(|_| list(prng)).collect::<Vec<_>>())
+    };
+    if !is_join && prng.chance(2) {
+        heartbeat.active_tasks = random_tasks(prng);
+        heartbeat.standby_tasks = random_tasks(prng);
+        heartbeat.warmup_tasks = if prng.chance(2) { random_tasks(prng) } else { Some(Vec::new()) };
+    }
+    if prng.chance(3) {
+        heartbeat.instance_id = Some(["i", "j"][prng.below(2) as usize].into());
+    }
+    if is_join || prng.chance(10) {
+        heartbeat.process_id = Some(["p", "q", "s"][prng.below(3) as usize].into());
+    }
+    if prng.chance(10) {
+        heartbeat.user_endpoint = Some(crate::streams::Endpoint { host: "h".into(), port: prng.below(3) as u16 });
+    }
+    if prng.chance(10) {
+        heartbeat.rebalance_timeout_ms = prng.below(20_000) as i32 - 10;
+    }
+    heartbeat.endpoint_information_epoch = prng.below(4) as i32 - 1;
+    heartbeat.shutdown_application = prng.chance(50);
+    heartbeat.support.heartbeat_v1 = prng.chance(2);
+    heartbeat
+}
+
+#[test]
+fn no_request_makes_the_records_contradict_each_other() {
+    for seed in 1..=4 {
+        let [refused, accepted] = hostile(seed, 4000);
+        assert!(refused > 500 && accepted > 500, "{refused} refused, {accepted} accepted");
+    }
+}
