@@ -71,6 +71,19 @@ pub trait Disk: Send + Sync + fmt::Debug {
     ///
     /// That it has the new ones is certain only after [`Disk::sync_dir`].
     fn replace_file(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+        let temporary = self.write_temporary(path, bytes)?;
+        self.sync_data(&temporary)?;
+        self.rename(&temporary, path)
+    }
+
+    /// As [`Disk::replace_file`], but after a power cut the file may have anything, or not be there.
+    fn replace_file_unsynced(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+        let temporary = self.write_temporary(path, bytes)?;
+        self.rename(&temporary, path)
+    }
+
+    /// Writes the bytes to a file beside this one; returns its path.
+    fn write_temporary(&self, path: &Path, bytes: &[u8]) -> Result<PathBuf, DiskError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".tmp");
         let temporary = PathBuf::from(temporary);
@@ -79,8 +92,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
             Ok(()) | Err(_) => {}
         }
         self.write_at(&temporary, 0, &[bytes])?;
-        self.sync_data(&temporary)?;
-        self.rename(&temporary, path)
+        Ok(temporary)
     }
 
     /// Removes a file if it is there.

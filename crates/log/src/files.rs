@@ -167,6 +167,8 @@ pub(crate) fn parse_offset_checkpoint(text: &str) -> Option<Offsets> {
 
 /// The lines of a checkpoint of version 0 whose count is right.
 fn checkpoint_lines(text: &str) -> Option<Vec<&str>> {
+    // A number cut short would still be a number.
+    let text = text.strip_suffix('\n')?;
     let mut lines = text.lines();
     if lines.next()? != "0" {
         return None;

@@ -15,7 +15,7 @@ use riparian_types::{Offset, PartitionIndex, TopicName, WallMillis};
 use super::{PartitionLog, PartitionOptions, note_producer};
 use crate::{
     disk::{Disk, DiskError},
-    epochs::LeaderEpochs,
+    epochs::{EpochStart, LeaderEpochs},
     error::OpenError,
     files::{self, Kind},
     index::{MemoryIndex, StoredIndex},
@@ -110,6 +110,7 @@ impl PartitionLog {
             segments: Vec::new(),
             producers: Producers::default(),
             epochs: LeaderEpochs::default(),
+            stored_epochs: Vec::new(),
             next_offset: Offset::ZERO,
             recovery: PartitionRecovery {
                 topic: options.topic.clone(),
@@ -159,6 +160,8 @@ struct Opening<'a> {
     segments: Vec<Segment>,
     producers: Producers,
     epochs: LeaderEpochs,
+    /// What the checkpoint file says.
+    stored_epochs: Vec<EpochStart>,
     /// The smallest offset that the next batch may have.
     next_offset: Offset,
     recovery: PartitionRecovery,
@@ -168,6 +171,8 @@ impl Opening<'_> {
     fn run(&mut self, found: &Found) -> Result<(), OpenError> {
         self.load_epochs(found)?;
         if self.known.clean_shutdown && self.open_clean(found)? {
+            self.epochs.truncate_from_end(self.next_offset);
+            self.write_epochs()?;
             self.remove_stray_snapshots(found)?;
             return Ok(());
         }
@@ -179,6 +184,8 @@ impl Opening<'_> {
         }
         // Sealed segments end where the first of the others begins.
         self.next_offset = unsealed.first().copied().unwrap_or(sealed_upto);
+        // The file may know epochs of batches that are lost. Those of batches that are read now are noted again.
+        self.epochs.truncate_from_end(self.next_offset);
         for (index, &base_offset) in unsealed.iter().enumerate() {
             let later = &unsealed[index + 1..];
             if !self.open_unsealed(base_offset, later)? {
@@ -186,8 +193,8 @@ impl Opening<'_> {
             }
         }
         self.seal_all_but_last()?;
-        self.epochs.truncate_from_end(self.next_offset);
         self.make_durable()?;
+        self.write_epochs()?;
         self.remove_stray_snapshots(found)?;
         Ok(())
     }
@@ -196,6 +203,7 @@ impl Opening<'_> {
         let text = self.disk.read_file(&self.dir.join(files::LEADER_EPOCHS))?;
         let epochs = text.and_then(|bytes| files::parse_leader_epochs(str::from_utf8(&bytes).ok()?));
         if let Some(epochs) = epochs {
+            self.stored_epochs.clone_from(&epochs);
             self.epochs = LeaderEpochs::new(epochs);
             return Ok(());
         }
@@ -407,10 +415,18 @@ impl Opening<'_> {
         }
         self.disk.sync_data(&path)?;
         self.disk.sync_data(&self.dir.join(files::PARTITION_METADATA))?;
-        let epochs = files::leader_epochs(self.epochs.starts());
-        self.disk.replace_file(&self.dir.join(files::LEADER_EPOCHS), epochs.as_bytes())?;
         self.disk.sync_dir(self.dir)?;
         Ok(())
+    }
+
+    /// Corrects the checkpoint file, if the batches say otherwise.
+    fn write_epochs(&self) -> Result<(), DiskError> {
+        if self.epochs.starts() == self.stored_epochs {
+            return Ok(());
+        }
+        let text = files::leader_epochs(self.epochs.starts());
+        self.disk.replace_file(&self.dir.join(files::LEADER_EPOCHS), text.as_bytes())?;
+        self.disk.sync_dir(self.dir)
     }
 
     /// Removes snapshots that stand at no segment's base offset: that of an orderly end, which appends make stale.

@@ -3,8 +3,8 @@
 //! One ticket at a time makes durable everything that was appended before it was taken, in the order in which a crash
 //! must find it:
 //!
-//! 1. the partition's metadata and leader epochs, if new;
-//! 2. every segment closed since: its batches, its indexes, and the producers' state behind it, whose file marks the
+//! 1. the partition's metadata, if new;
+//! 2. every segment closed since: its leader epochs, its batches, its indexes, and the producers' state behind it, whose file marks the
 //!    segment as sealed;
 //! 3. the active segment's batches;
 //! 4. the names of all these files.
@@ -103,7 +103,13 @@ impl SyncTicket {
             disk.sync_data(&self.dir.join(files::PARTITION_METADATA))?;
         }
         if let Some((_, text)) = &self.epochs {
-            disk.replace_file(&self.dir.join(files::LEADER_EPOCHS), text.as_bytes())?;
+            let path = self.dir.join(files::LEADER_EPOCHS);
+            if self.closed.is_empty() {
+                // What the segments that are read at recovery don't say is in the file already: it needn't be durable.
+                disk.replace_file_unsynced(&path, text.as_bytes())?;
+            } else {
+                disk.replace_file(&path, text.as_bytes())?;
+            }
         }
         for (closed, index) in &self.closed {
             disk.sync_data(&Kind::Log.path(&self.dir, closed.base_offset))?;
@@ -227,7 +233,8 @@ impl PartitionLog {
                 SegmentIndex::Stored(_) => None,
             }
         };
-        let epochs_changed = unsynced.epoch_changes != unsynced.epoch_changes_synced;
+        // Before a segment is sealed, its epochs are made durable.
+        let epochs_changed = unsynced.epoch_changes != unsynced.epoch_changes_synced || !unsynced.closed.is_empty();
         let active = state.segments.last().filter(|segment| self.flush == FlushMode::Sync && segment.bytes > 0);
         SyncTicket {
             disk: Arc::clone(&self.disk),

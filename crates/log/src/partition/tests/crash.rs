@@ -12,11 +12,13 @@ struct Expected {
     /// The batch at each base offset, as it was last appended there.
     batches: std::collections::BTreeMap<i64, Vec<u8>>,
     next_sequence: i32,
+    epoch: i32,
 }
 
 #[test]
 fn whatever_a_power_cut_leaves_the_acknowledged_is_there() {
-    for seed in 0..200 {
+    // Seeds that once failed come first.
+    for seed in [643].into_iter().chain(0..200) {
         run(seed);
     }
 }
@@ -25,7 +27,7 @@ fn run(seed: u64) {
     let mut prng = Prng::new(seed);
     let config = LogConfig { segment_bytes: 1500, index_interval_bytes: 400, ..LogConfig::KAFKA };
     let mut fixture = Fixture::new(config);
-    let mut expected = Expected { acknowledged: 0, batches: Default::default(), next_sequence: 0 };
+    let mut expected = Expected { acknowledged: 0, batches: Default::default(), next_sequence: 0, epoch: 0 };
     for _ in 0..6 {
         live(&fixture, &mut expected, &mut prng);
         fixture.disk.set_faults(MemFaults::default());
@@ -47,7 +49,9 @@ fn live(fixture: &Fixture, expected: &mut Expected, prng: &mut Prng) {
     for _ in 0..prng.below(30) {
         let count = 1 + prng.below(8) as usize;
         let bytes = build(0, count, producer(3, 0, expected.next_sequence));
-        let Ok(appended) = produce(&log, 0, &bytes) else { return };
+        expected.epoch += i32::from(prng.chance(4));
+        let produced = check_produced(&bytes, &log.config().produce_rules(true), at(0).wall).unwrap();
+        let Ok(appended) = log.append_produced(at(0), LeaderEpoch(expected.epoch), &produced) else { return };
         assert!(!appended.duplicate);
         expected.next_sequence += count as i32;
         expected.batches.split_off(&appended.base_offset.0);
@@ -67,7 +71,7 @@ fn check(fixture: &Fixture, expected: &mut Expected, seed: u64) {
     let end = log.end_offset().0;
     assert!(end >= expected.acknowledged, "seed {seed}: end {end}, acknowledged {}", expected.acknowledged);
     assert_eq!(log.durable_end().0, end);
-    let mut next = 0;
+    let (mut next, mut epochs) = (0, Vec::new());
     while next < end {
         let read = log.read(Offset(next), Offset(end), 10_000, true).unwrap();
         for batch in batches(&read.bytes) {
@@ -76,9 +80,15 @@ fn check(fixture: &Fixture, expected: &mut Expected, seed: u64) {
             assert_eq!(batch.header().base_offset.0, next, "seed {seed}");
             assert_eq!(batch.bytes()[16..], before[16..], "seed {seed}: another batch at offset {next}");
             next = batch.header().next_offset().0;
+            epochs.push((batch.header().leader_epoch, batch.header().base_offset));
         }
     }
     assert_eq!(next, end, "seed {seed}");
+    epochs.dedup_by_key(|(epoch, _)| *epoch);
+    for (index, (epoch, _)) in epochs.iter().enumerate() {
+        let ends = epochs.get(index + 1).map_or(Offset(end), |(_, start)| *start);
+        assert_eq!(log.end_offset_for_epoch(*epoch), Some((*epoch, ends)), "seed {seed}");
+    }
     // The producer goes on where the log ends: the state is that of the batches.
     expected.batches.split_off(&end);
     let last = expected.batches.last_key_value();
