@@ -1,3 +1,5 @@
+//! Files, environment and flags against each other, as `riparian serve` reads them.
+
 use std::fs;
 
 use clap::Parser;
