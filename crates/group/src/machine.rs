@@ -252,10 +252,11 @@ impl GroupMachine {
         let session_timeout_ms = settings.session_timeout_ms();
         if let Some(group) = soft.groups.get_mut(&group_id) {
             group.assignment_configs = None;
-            // A shorter session counts from now: heartbeats so far were sent under the longer one.
+            // A shorter session counts from now: heartbeats so far were sent under the longer one. A longer one begins
+            // with the next heartbeat.
             for (member_id, member) in &mut group.members {
                 let timer = || Timer::Session(group_id.clone(), member_id.clone());
-                member.extend_session(&mut soft.timers, now.mono, session_timeout_ms, timer);
+                member.shorten_session(&mut soft.timers, now.mono, session_timeout_ms, timer);
             }
         }
         if overrides == GroupOverrides::default() {

@@ -66,6 +66,22 @@ impl SoftMember {
         timer: impl Fn() -> Timer,
     ) {
         self.session_deadline = now.plus_ms(timeout_ms.into());
+        self.put_session_slot(timers, timer);
+    }
+
+    /// Ends the session after the given time, unless it ends before or the member is heard of.
+    pub(crate) fn shorten_session(
+        &mut self,
+        timers: &mut Timers,
+        now: MonoMillis,
+        timeout_ms: i32,
+        timer: impl Fn() -> Timer,
+    ) {
+        self.session_deadline = self.session_deadline.min(now.plus_ms(timeout_ms.into()));
+        self.put_session_slot(timers, timer);
+    }
+
+    fn put_session_slot(&mut self, timers: &mut Timers, timer: impl Fn() -> Timer) {
         match self.session_slot {
             Some(slot) if slot <= self.session_deadline => {}
             slot => {

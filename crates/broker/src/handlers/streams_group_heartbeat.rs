@@ -196,6 +196,7 @@ fn error_code(error: StreamsHeartbeatError) -> (ErrorCode, Option<String>) {
         StreamsHeartbeatError::UnreleasedInstanceId(text) => (ErrorCode::UnreleasedInstanceId, Some(text)),
         StreamsHeartbeatError::FencedInstanceId(text) => (ErrorCode::FencedInstanceId, Some(text)),
         StreamsHeartbeatError::GroupMaxSizeReached(text) => (ErrorCode::GroupMaxSizeReached, Some(text)),
+        StreamsHeartbeatError::LoadInProgress => (ErrorCode::CoordinatorLoadInProgress, None),
         StreamsHeartbeatError::Internal(text) => {
             tracing::error!(text, "heartbeat failed");
             (ErrorCode::UnknownServerError, None)

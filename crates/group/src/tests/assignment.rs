@@ -338,6 +338,43 @@ fn settings_are_clamped_and_take_effect_at_the_next_heartbeat() {
 }
 
 #[test]
+fn a_change_of_settings_is_no_sign_of_life() {
+    check(
+        "
+        topics in=2
+        config delay=0
+        join a
+        +44000
+        config session=60000
+        +999
+        +1
+        ",
+        expect![[r#"
+            > topics in=2
+            > config delay=0
+            > join a
+              epoch 2 [0_0 0_1 |  | ]
+              19 a process a
+              23 epoch 0
+              17 epoch 2 validated 0 num.standby.replicas=0
+              21 a [0_0 0_1 |  | ]
+              20 epoch 2
+              22 a epoch 2 before 0 STABLE [0_0@2 0_1@2 |  | ]
+            > +44000
+            > config session=60000
+            > +999
+            > +1
+              at +1
+              22 a -
+              21 a -
+              19 a -
+              17 epoch 3 validated 0 num.standby.replicas=0
+              20 epoch 3 no time
+        "#]],
+    );
+}
+
+#[test]
 fn endpoints_are_told_to_who_does_not_know_them() {
     check(
         "
