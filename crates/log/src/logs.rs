@@ -251,7 +251,7 @@ impl Logs {
             if log.is_on_disk() {
                 let key = (log.topic().clone(), log.partition());
                 starts.insert(key.clone(), log.start_offset());
-                durable.insert(key, log.durable_end());
+                durable.insert(key, log.synced_end());
             }
         }
         starts.retain(|_, start| *start > Offset::ZERO);
@@ -323,7 +323,8 @@ impl Logs {
                 continue;
             };
             report.log_count += 1;
-            if recovery.scanned_bytes > 0 || recovery.cut.is_some() || recovery.rebuilt_indexes > 0 {
+            let was_read = recovery.scanned_bytes > 0 && !report.clean_shutdown;
+            if was_read || recovery.cut.is_some() || recovery.rebuilt_indexes > 0 {
                 report.partitions.push(recovery);
             }
             self.insert_loaded(topic, partition, log)?;

@@ -95,6 +95,8 @@ struct State {
     segments: Vec<Segment>,
     start: Offset,
     end: Offset,
+    /// What was synced; behind the durable end with [`FlushMode::Os`].
+    synced_end: Offset,
     producers: Producers,
     epochs: LeaderEpochs,
     unavailable: Option<Unavailable>,
@@ -128,6 +130,7 @@ impl PartitionLog {
             segments,
             start,
             end,
+            synced_end: end,
             producers,
             epochs,
             unavailable: None,

@@ -1,5 +1,7 @@
 //! Batches that the Java client library wrote are read, and ours are the same bytes where no codec is involved.
 
+#![expect(clippy::unwrap_used, reason = "a test fails where it unwraps")]
+
 use riparian_records::{Batch, BatchBuilder, BatchOptions, Compression, ControlKind, ControlRecord, Header, Producer};
 use riparian_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, WallMillis};
 

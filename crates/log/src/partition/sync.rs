@@ -87,6 +87,7 @@ pub struct SyncTicket {
     root: PathBuf,
     dir: PathBuf,
     end: Offset,
+    synced_end: Offset,
     dir_is_new: bool,
     dir_changes: Option<u64>,
     epochs: Option<(u64, String)>,
@@ -196,6 +197,7 @@ impl PartitionLog {
                 segment.index = SegmentIndex::Stored(index.stored());
             }
         }
+        state.synced_end = state.synced_end.max(ticket.synced_end);
         self.durable_end.fetch_max(ticket.end.0, Ordering::AcqRel);
         Ok(self.durable_end())
     }
@@ -209,15 +211,22 @@ impl PartitionLog {
         Ok(self.durable_end())
     }
 
+    /// The end of what was synced: the durable end, unless that is not waited for.
+    pub(crate) fn synced_end(&self) -> Offset {
+        self.state().synced_end
+    }
+
     /// Makes everything durable, even what [`FlushMode::Os`] calls so already.
     pub(crate) fn sync_everything(&self) -> Result<(), DiskError> {
         let ticket = {
             let state = self.state();
-            if state.unavailable.is_some() || state.segments.is_empty() {
+            let is_synced = state.synced_end == state.end && state.unsynced.closed.is_empty();
+            if state.unavailable.is_some() || state.segments.is_empty() || is_synced {
                 return Ok(());
             }
             let mut ticket = self.ticket(&state);
             ticket.active = state.segments.last().map(|segment| segment.log_path(&self.dir));
+            ticket.synced_end = state.end;
             ticket
         };
         let result = ticket.run();
@@ -241,6 +250,11 @@ impl PartitionLog {
             root: self.root.clone(),
             dir: self.dir.clone(),
             end: state.end,
+            // Everything before the active segment, if the ticket leaves that out.
+            synced_end: match self.flush {
+                FlushMode::Sync => state.end,
+                FlushMode::Os => state.segments.last().map_or(state.end, |segment| segment.base_offset),
+            },
             dir_is_new: unsynced.dir_is_new,
             dir_changes: (unsynced.dir_changes != unsynced.dir_changes_synced).then_some(unsynced.dir_changes),
             epochs: epochs_changed.then(|| (unsynced.epoch_changes, files::leader_epochs(state.epochs.starts()))),

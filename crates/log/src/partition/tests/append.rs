@@ -173,3 +173,18 @@ fn os_mode_counts_everything_as_durable() {
     fixture.restart();
     assert_eq!(offsets(&fixture.log(), 0), pairs(0, 10));
 }
+
+#[test]
+fn os_mode_opens_after_a_power_cut() {
+    let mut fixture = Fixture::new(LogConfig { segment_bytes: 600, ..LogConfig::KAFKA });
+    fixture.flush = FlushMode::Os;
+    fixture.open();
+    let log = fixture.log();
+    fill(&log, 4);
+    produce(&log, 4, &batch(4, 2)).unwrap();
+    fixture.logs().write_checkpoints().unwrap();
+    fixture.power_cut();
+    let end = fixture.log().end_offset().0;
+    assert!(end >= 4, "the closed segment was synced, {end}");
+    assert_eq!(offsets(&fixture.log(), 0), pairs(0, end));
+}
