@@ -98,11 +98,60 @@ fn collect(path: &Path, top: bool, definitions: &mut BTreeMap<String, Value>) ->
 }
 
 fn add(text: &str, definitions: &mut BTreeMap<String, Value>) -> Result<()> {
-    let plain: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-    let definition: Value = serde_json::from_str(&plain.join("\n")).context("not JSON")?;
+    let definition: Value = serde_json::from_str(&without_comments(text)).context("not JSON")?;
     // Jars also have JSON files that define nothing.
     if let (Some(name), true) = (definition["name"].as_str(), definition["validVersions"].is_string()) {
         definitions.insert(name.into(), definition);
     }
     Ok(())
+}
+
+/// JSON without the two kinds of comments of Java.
+fn without_comments(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['"', '/']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (end, is_comment) = if rest.starts_with("//") {
+            (rest.find('\n').unwrap_or(rest.len()), true)
+        } else if rest.starts_with("/*") {
+            (rest.find("*/").map_or(rest.len(), |end| end + 2), true)
+        } else if rest.starts_with('"') {
+            (string_end(rest), false)
+        } else {
+            (1, false)
+        };
+        if !is_comment {
+            out.push_str(&rest[..end]);
+        }
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+/// Where the string that `text` begins with ends.
+fn string_end(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            '"' if !escaped => return at + 1,
+            '\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_comments;
+
+    #[test]
+    fn comments_are_dropped_and_strings_are_not() {
+        let text = "// a \"b\n{ \"c\": /* d\n \" */ 1, // e\n \"f://\\\"/*\": 2 }";
+        assert_eq!(without_comments(text), "\n{ \"c\":  1, \n \"f://\\\"/*\": 2 }");
+        assert_eq!(without_comments("1 /* open"), "1 ");
+        assert_eq!(without_comments("\"open // \\"), "\"open // \\");
+    }
 }

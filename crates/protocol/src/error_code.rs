@@ -81,14 +81,14 @@ codes! {
     LeaderNotAvailable = 5 "LEADER_NOT_AVAILABLE" true "the partition has no leader at the moment";
     NotLeaderOrFollower = 6 "NOT_LEADER_OR_FOLLOWER" true "this server does not lead or follow the partition";
     RequestTimedOut = 7 "REQUEST_TIMED_OUT" true "the request was not done in time";
-    BrokerNotAvailable = 8 "BROKER_NOT_AVAILABLE" false "the broker is not available";
-    ReplicaNotAvailable = 9 "REPLICA_NOT_AVAILABLE" true "the replica is not available";
+    BrokerNotAvailable = 8 "BROKER_NOT_AVAILABLE" false "the broker cannot be reached";
+    ReplicaNotAvailable = 9 "REPLICA_NOT_AVAILABLE" true "the replica cannot be read at the moment";
     MessageTooLarge = 10 "MESSAGE_TOO_LARGE" false "a record batch is larger than the topic allows";
     StaleControllerEpoch = 11 "STALE_CONTROLLER_EPOCH" false "the controller has moved on to a later epoch";
     OffsetMetadataTooLarge = 12 "OFFSET_METADATA_TOO_LARGE" false "the metadata of a committed offset is too long";
     NetworkException = 13 "NETWORK_EXCEPTION" true "the connection broke before the answer came";
     CoordinatorLoadInProgress = 14 "COORDINATOR_LOAD_IN_PROGRESS" true "the coordinator is still reading its log";
-    CoordinatorNotAvailable = 15 "COORDINATOR_NOT_AVAILABLE" true "the coordinator is not available";
+    CoordinatorNotAvailable = 15 "COORDINATOR_NOT_AVAILABLE" true "there is no coordinator at the moment";
     NotCoordinator = 16 "NOT_COORDINATOR" true "this server is not the coordinator asked for";
     InvalidTopicException = 17 "INVALID_TOPIC_EXCEPTION" false "the topic's name is not allowed, or the topic is not for clients";
     RecordListTooLarge = 18 "RECORD_LIST_TOO_LARGE" false "the records are more than a segment can hold";
@@ -111,7 +111,7 @@ codes! {
     UnsupportedVersion = 35 "UNSUPPORTED_VERSION" false "the API or its version is not supported";
     TopicAlreadyExists = 36 "TOPIC_ALREADY_EXISTS" false "there is a topic of this name already";
     InvalidPartitions = 37 "INVALID_PARTITIONS" false "the number of partitions is not acceptable";
-    InvalidReplicationFactor = 38 "INVALID_REPLICATION_FACTOR" false "the replication factor is below 1 or above the number of brokers";
+    InvalidReplicationFactor = 38 "INVALID_REPLICATION_FACTOR" false "there are not as many brokers as replicas wanted, or none are wanted";
     InvalidReplicaAssignment = 39 "INVALID_REPLICA_ASSIGNMENT" false "the replica assignment is not acceptable";
     InvalidConfig = 40 "INVALID_CONFIG" false "a config is unknown or its value not allowed";
     NotController = 41 "NOT_CONTROLLER" true "this server is not the controller";
