@@ -169,7 +169,7 @@ pub enum CreateTopicError {
         /// What is wrong with it.
         reason: BadTopicName,
     },
-    /// The name is kept for the server's own topics. Kafka: INVALID_TOPIC_EXCEPTION.
+    /// The name is kept for the server's own topics. Kafka: INVALID_REQUEST.
     Reserved {
         /// The name.
         name: TopicName,
@@ -393,13 +393,6 @@ pub enum CreatePartitionsError {
         /// How many there are.
         current: i32,
     },
-    /// Kafka: INVALID_PARTITIONS.
-    TooMany {
-        /// How many were asked for.
-        asked: i32,
-        /// The most allowed.
-        max: i32,
-    },
     /// Its number of partitions says where things are kept in it. Kafka: INVALID_REQUEST.
     Internal {
         /// The name.
@@ -422,7 +415,6 @@ impl fmt::Display for CreatePartitionsError {
             Self::NotMore { name, asked, current } => {
                 write!(f, "topic '{name}' has {current} partitions and cannot be reduced to {asked}")
             }
-            Self::TooMany { asked, max } => write!(f, "{asked} partitions are not allowed: at most {max}"),
             Self::Internal { name } => {
                 write!(f, "topic '{name}' belongs to the server and its number of partitions is fixed")
             }
@@ -438,6 +430,13 @@ impl core::error::Error for CreatePartitionsError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AlterConfigsError {
+    /// The topic's name is not legal. Kafka: INVALID_TOPIC_EXCEPTION.
+    InvalidName {
+        /// The name.
+        name: TopicName,
+        /// What is wrong with it.
+        reason: BadTopicName,
+    },
     /// Kafka: UNKNOWN_TOPIC_OR_PARTITION.
     UnknownTopic {
         /// The name.
@@ -464,6 +463,7 @@ impl fmt::Display for AlterConfigsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownTopic { name } => write!(f, "topic '{name}' does not exist"),
+            Self::InvalidName { name, reason } => write!(f, "'{name}' is not a topic name: {reason}"),
             Self::UnknownBroker { broker, known } => {
                 write!(f, "there is no broker {broker}: allowed are {known}, or no name for all brokers")
             }

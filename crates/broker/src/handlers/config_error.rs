@@ -6,7 +6,9 @@ use riparian_protocol::ErrorCode;
 /// The code of a refused key or value.
 pub(crate) fn code(error: &ConfigError) -> ErrorCode {
     match error {
-        ConfigError::NullValue { .. } | ConfigError::DuplicateKey { .. } => ErrorCode::InvalidRequest,
+        ConfigError::NullValue { .. } | ConfigError::DuplicateKey { .. } | ConfigError::ReadOnly { .. } => {
+            ErrorCode::InvalidRequest
+        }
         _ => ErrorCode::InvalidConfig,
     }
 }

@@ -70,7 +70,7 @@ fn code(error: &CreatePartitionsError) -> ErrorCode {
     match error {
         CreatePartitionsError::UnknownTopic { .. } => ErrorCode::UnknownTopicOrPartition,
         CreatePartitionsError::NamedTwice { .. } | CreatePartitionsError::Internal { .. } => ErrorCode::InvalidRequest,
-        CreatePartitionsError::NotMore { .. } | CreatePartitionsError::TooMany { .. } => ErrorCode::InvalidPartitions,
+        CreatePartitionsError::NotMore { .. } => ErrorCode::InvalidPartitions,
         CreatePartitionsError::InvalidAssignment(_) => ErrorCode::InvalidReplicaAssignment,
         CreatePartitionsError::Limit(_) => ErrorCode::PolicyViolation,
         _ => ErrorCode::UnknownServerError,

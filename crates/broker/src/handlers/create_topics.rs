@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use riparian_metadata::{
     command::{Command, CreateTopics, NewTopic},
-    config::{ConfigMap, ConfigSource},
+    config::{ConfigError, ConfigMap, ConfigSource},
     reply::{CreateTopicError, CreatedTopic, Reply},
 };
 use riparian_protocol::{
@@ -90,14 +90,15 @@ fn new_topic(broker: &Broker, topic: CreatableTopic<'_>) -> NewTopic {
 /// The one place where this operation's errors become codes.
 fn code(error: &CreateTopicError) -> ErrorCode {
     match error {
-        CreateTopicError::InvalidName { .. }
-        | CreateTopicError::Reserved { .. }
-        | CreateTopicError::Collides { .. } => ErrorCode::InvalidTopicException,
+        CreateTopicError::InvalidName { .. } | CreateTopicError::Collides { .. } => ErrorCode::InvalidTopicException,
         CreateTopicError::AlreadyExists { .. } => ErrorCode::TopicAlreadyExists,
-        CreateTopicError::NamedTwice { .. } | CreateTopicError::CountAndAssignment { .. } => ErrorCode::InvalidRequest,
+        CreateTopicError::Reserved { .. }
+        | CreateTopicError::NamedTwice { .. }
+        | CreateTopicError::CountAndAssignment { .. } => ErrorCode::InvalidRequest,
         CreateTopicError::InvalidPartitions { .. } => ErrorCode::InvalidPartitions,
         CreateTopicError::InvalidReplicationFactor { .. } => ErrorCode::InvalidReplicationFactor,
         CreateTopicError::InvalidAssignment(_) => ErrorCode::InvalidReplicaAssignment,
+        CreateTopicError::Config(ConfigError::NullValue { .. }) => ErrorCode::InvalidConfig,
         CreateTopicError::Config(error) => config_error::code(error),
         CreateTopicError::Limit(_) => ErrorCode::PolicyViolation,
         _ => ErrorCode::UnknownServerError,

@@ -110,6 +110,7 @@ fn resource(ctx: &Context<'_>, asked: &AlterConfigsResource<'_>) -> Result<Alter
 /// The one place where this operation's errors become codes.
 fn code(error: &AlterConfigsError) -> ErrorCode {
     match error {
+        AlterConfigsError::InvalidName { .. } => ErrorCode::InvalidTopicException,
         AlterConfigsError::UnknownTopic { .. } => ErrorCode::UnknownTopicOrPartition,
         AlterConfigsError::UnknownBroker { .. } | AlterConfigsError::InvalidGroupId | AlterConfigsError::NamedTwice => {
             ErrorCode::InvalidRequest

@@ -84,12 +84,12 @@ impl ConfigKey {
     }
 }
 
-/// The keys of a topic that has these values set on it. Internal keys are left out.
+/// The keys of a topic that has these values set on it. Internal keys are left out unless they are set.
 pub fn describe_topic(layers: &Layers<'_>, own: &ConfigMap, wanted: impl Fn(&str) -> bool) -> Vec<ConfigEntry> {
     describe(layers, topic_keys(), own, ConfigSource::Topic, wanted)
 }
 
-/// The keys of a group that has these values set on it. Internal keys are left out.
+/// The keys of a group that has these values set on it. Internal keys are left out unless they are set.
 pub fn describe_group(layers: &Layers<'_>, own: &ConfigMap, wanted: impl Fn(&str) -> bool) -> Vec<ConfigEntry> {
     describe(layers, group_keys(), own, ConfigSource::Group, wanted)
 }
@@ -101,8 +101,9 @@ fn describe(
     own_source: ConfigSource,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<ConfigEntry> {
-    let listed = keys.iter().filter(|key| !key.internal && wanted(key.name));
-    listed
+    let listed = |key: &ConfigKey| (!key.internal || own.contains_key(key.name)) && wanted(key.name);
+    keys.iter()
+        .filter(|key| listed(key))
         .map(|key| {
             let (value, source) = layers.effective(key, own);
             let mut synonyms = Vec::new();
@@ -110,6 +111,11 @@ fn describe(
                 synonyms.push(ConfigSynonym { name: key.name, value: key.shown(text.clone()), source: own_source });
             }
             synonyms.extend(layer_values(layers, key.synonyms.iter().map(|synonym| synonym.name)));
+            // Kafka lists the default of such a key for groups and not for topics.
+            if key.synonyms.is_empty() && key.scope == Scope::Group {
+                let value = key.default.map(ToString::to_string);
+                synonyms.push(ConfigSynonym { name: key.name, value, source: ConfigSource::Default });
+            }
             ConfigEntry {
                 key,
                 value: value.and_then(|value| key.shown(value.to_string())),
@@ -172,7 +178,7 @@ mod tests {
         vec::Vec,
     };
 
-    use super::{ConfigEntry, describe_broker, describe_group, describe_topic};
+    use super::{ConfigEntry, ConfigSource, describe_broker, describe_group, describe_topic};
     use crate::config::{BrokerConfig, ConfigMap, Layers};
 
     fn line(entry: &ConfigEntry) -> String {
@@ -188,6 +194,74 @@ mod tests {
             entry.source,
             synonyms.join(" ")
         )
+    }
+
+    const KAFKAS: &str = include_str!("../../testdata/kafka-4.4.0-describe.tsv");
+
+    /// Kafka leaves out what lies below these, where a broker key in other units gives the value.
+    const MORE_SYNONYMS: [&str; 4] = ["flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms"];
+
+    fn kafkas_line(entry: &ConfigEntry) -> String {
+        let source = |source: ConfigSource| match source {
+            ConfigSource::Topic => "DYNAMIC_TOPIC_CONFIG",
+            ConfigSource::DynamicBroker => "DYNAMIC_BROKER_CONFIG",
+            ConfigSource::DynamicDefaultBroker => "DYNAMIC_DEFAULT_BROKER_CONFIG",
+            ConfigSource::StaticBroker => "STATIC_BROKER_CONFIG",
+            ConfigSource::Default => "DEFAULT_CONFIG",
+            ConfigSource::Group => "DYNAMIC_GROUP_CONFIG",
+        };
+        let synonyms: Vec<_> = entry
+            .synonyms
+            .iter()
+            .map(|synonym| {
+                format!("{}:{}={}", source(synonym.source), synonym.name, synonym.value.as_deref().unwrap_or("null"))
+            })
+            .collect();
+        let (name, value) = (entry.key.name, entry.value.as_deref().unwrap_or("null"));
+        let config_type = entry.config_type().to_string().to_uppercase();
+        format!("{name}\t{value}\t{}\t{config_type}\t{}", source(entry.source), synonyms.join(" "))
+    }
+
+    #[test]
+    fn kafkas_tools_see_what_a_kafka_broker_shows() {
+        let mut broker = BrokerConfig::empty();
+        for (name, value) in [
+            ("log.retention.hours", "2"),
+            ("log.roll.jitter.hours", "1"),
+            ("group.streams.session.timeout.ms", "50000"),
+        ] {
+            broker.set(name, value).unwrap();
+        }
+        let map = |entries: &[(&str, &str)]| -> ConfigMap {
+            entries.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        };
+        let dynamic = map(&[("log.segment.bytes", "3000000")]);
+        let dynamic_default = map(&[("log.segment.bytes", "2000000"), ("log.cleanup.policy", "delete,compact")]);
+        let layers = Layers { dynamic: &dynamic, dynamic_default: &dynamic_default, properties: &broker };
+        let topic = map(&[("cleanup.policy", "delete,compact"), ("segment.bytes", "4000000")]);
+        let lines = KAFKAS.lines().filter_map(|line| line.strip_prefix("G\t"));
+        let set = lines.filter(|line| line.contains("\tDYNAMIC_GROUP_CONFIG\t"));
+        let group = set
+            .map(|line| {
+                let mut fields = line.split('\t').map(ToString::to_string);
+                (fields.next().unwrap(), fields.next().unwrap())
+            })
+            .collect();
+        let ours = describe_topic(&layers, &topic, |_| true)
+            .iter()
+            .map(|entry| format!("T\t{}", kafkas_line(entry)))
+            .chain(describe_group(&layers, &group, |_| true).iter().map(|entry| format!("G\t{}", kafkas_line(entry))))
+            .collect::<Vec<_>>();
+        let ours: Vec<_> = ours.iter().map(|line| line.trim_end()).collect();
+        let differs = |line: &&str| MORE_SYNONYMS.iter().any(|name| line.starts_with(&format!("T\t{name}\t")));
+        // It shows the default of the broker as if somebody had set it, because of eligible leader replicas.
+        let min_insync = |line: &&str| line.starts_with("T\tmin.insync.replicas\t");
+        let theirs = KAFKAS.lines().filter(|line| !line.starts_with('#') && !differs(line));
+        let ours = ours.into_iter().filter(|line| !differs(line) && !min_insync(line));
+        for (ours, theirs) in ours.clone().zip(theirs.clone()) {
+            assert_eq!(ours, theirs);
+        }
+        assert_eq!(ours.count(), theirs.count());
     }
 
     fn with_layers<T>(properties: &[(&str, &str)], default: &[(&str, &str)], then: impl FnOnce(&Layers<'_>) -> T) -> T {

@@ -50,7 +50,7 @@ pub enum ConfigError {
         /// What is missing, and what to do instead.
         reason: &'static str,
     },
-    /// The key is read once, when the server starts.
+    /// The key is read once, when the server starts. Kafka: INVALID_REQUEST.
     ReadOnly {
         /// The key.
         key: &'static str,
@@ -60,7 +60,7 @@ pub enum ConfigError {
         /// The key.
         key: &'static str,
     },
-    /// The value is missing. Kafka: INVALID_REQUEST.
+    /// The value is missing. Kafka: INVALID_REQUEST for a change, INVALID_CONFIG for a new topic.
     NullValue {
         /// The key.
         key: String,

@@ -6,7 +6,10 @@ use alloc::{
     vec::Vec,
 };
 
-use riparian_types::limits::{CONFIG_VALUE_BYTES_MAX, CONFIGURED_GROUP_ID_BYTES_MAX, CONFIGURED_GROUPS_MAX};
+use riparian_types::{
+    limits::{CONFIG_VALUE_BYTES_MAX, CONFIGURED_GROUP_ID_BYTES_MAX, CONFIGURED_GROUPS_MAX},
+    topic,
+};
 
 use super::{Batch, MetadataMachine, Soft, create::warn};
 use crate::{
@@ -113,7 +116,11 @@ impl MetadataMachine {
     fn check_resource(&self, resource: &ConfigResource) -> Result<Scope, AlterConfigsError> {
         match resource {
             ConfigResource::Topic(name) if self.image.topic(name).is_none() => {
-                Err(AlterConfigsError::UnknownTopic { name: name.clone() })
+                let name = name.clone();
+                Err(match topic::check_name(&name) {
+                    Ok(()) => AlterConfigsError::UnknownTopic { name },
+                    Err(reason) => AlterConfigsError::InvalidName { name, reason },
+                })
             }
             ConfigResource::Topic(_) => Ok(Scope::Topic),
             ConfigResource::Broker(Some(id)) if *id != self.settings.node_id => {
@@ -141,8 +148,9 @@ impl MetadataMachine {
                 return Err(ConfigError::DuplicateKey { key });
             }
             let Some(found) = config::key(scope, &key) else {
-                // What another version stored can be taken away.
-                if operation == AlterOperation::Delete && after.remove(&key).is_some() {
+                // As in Kafka: what another version stored can be taken away, and what nobody set is not set.
+                if operation == AlterOperation::Delete {
+                    after.remove(&key);
                     continue;
                 }
                 return Err(ConfigError::unknown(scope, &key));

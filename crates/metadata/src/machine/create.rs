@@ -192,7 +192,13 @@ impl MetadataMachine {
         } else {
             topic.partitions
         };
-        if (1..=max).contains(&count) { Ok(count) } else { Err(CreateTopicError::InvalidPartitions { count, max }) }
+        match count {
+            ..1 => Err(CreateTopicError::InvalidPartitions { count, max }),
+            count if count > max => {
+                Err(CreateTopicError::Limit(LimitExceeded { what: "partitions of one topic", max: max.into() }))
+            }
+            count => Ok(count),
+        }
     }
 
     fn check_assignment(&self, assignment: &[(PartitionIndex, Vec<NodeId>)]) -> Result<(), InvalidAssignment> {

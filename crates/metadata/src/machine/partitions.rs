@@ -52,7 +52,8 @@ impl MetadataMachine {
             return Err(CreatePartitionsError::NotMore { name: name.clone(), asked, current });
         }
         if asked > TOPIC_PARTITIONS_MAX {
-            return Err(CreatePartitionsError::TooMany { asked, max: TOPIC_PARTITIONS_MAX });
+            let (what, max) = ("partitions of one topic", TOPIC_PARTITIONS_MAX.into());
+            return Err(CreatePartitionsError::Limit(LimitExceeded { what, max }));
         }
         let new_partitions = asked - current;
         if let Some(assignment) = assignment {
