@@ -139,9 +139,11 @@ impl Broker {
             }
         }
         let changed: Arc<[TopicName]> = changes.iter().map(|change| change.name().clone()).collect();
-        let view = self.image().view();
+        let (image, as_of) = self.image_as_of();
+        let view = image.view();
         for shard in &self.groups {
-            shard.tell(self, now, GroupCommand::TopicsChanged { view: view.clone(), changed: changed.clone() });
+            let command = GroupCommand::TopicsChanged { view: view.clone(), as_of, changed: changed.clone() };
+            shard.tell(self, now, command);
         }
     }
 

@@ -43,9 +43,9 @@ impl Hosted for GroupMachine {
     }
 
     fn introduce(broker: &Broker, now: Now, host: &Host<Self>) {
-        let image = broker.image();
+        let (image, as_of) = broker.image_as_of();
         let view = image.view();
-        host.tell(broker, now, Command::TopicsChanged { view, changed: Arc::new([]) });
+        host.tell(broker, now, Command::TopicsChanged { view, as_of, changed: Arc::new([]) });
         for (group, overrides) in cluster::group_overrides(&image) {
             if broker.group_shard(&group) == host.number() {
                 host.tell(broker, now, Command::GroupConfigChanged { group, overrides });

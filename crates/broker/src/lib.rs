@@ -40,7 +40,7 @@ use dashmap::DashMap;
 use riparian_group::GroupMachine;
 use riparian_log::Logs;
 use riparian_metadata::{MetadataImage, MetadataMachine};
-use riparian_types::{MonoMillis, NodeId, Now, PartitionIndex, Prng, TopicName};
+use riparian_types::{MonoMillis, NodeId, Now, Offset, PartitionIndex, Prng, TopicName};
 
 pub use authorizer::{AllowAll, Authorizer, Operation, Principal, Resource};
 pub use config::{AdvertisedListener, BrokerConfig};
@@ -263,6 +263,12 @@ impl Broker {
     }
 
     pub(crate) fn image(&self) -> MetadataImage {
-        self.image.read().unwrap_or_else(std::sync::PoisonError::into_inner).image.clone()
+        self.image_as_of().0
+    }
+
+    /// The image, and the offset of the metadata log up to which it goes.
+    pub(crate) fn image_as_of(&self) -> (MetadataImage, Offset) {
+        let published = self.image.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        (published.image.clone(), published.end)
     }
 }

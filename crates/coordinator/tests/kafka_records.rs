@@ -183,7 +183,7 @@ impl Play {
         let topic = TopicSummary { id: id.parse().unwrap(), partitions: PartitionCount(2) };
         self.topics.insert(name.into(), topic);
         let view = TopicsView::new(self.topics.clone());
-        self.command(Command::TopicsChanged { view, changed: Arc::new([name.into()]) });
+        self.command(Command::TopicsChanged { view, as_of: Offset(0), changed: Arc::new([name.into()]) });
     }
 
     fn configure(&mut self, overrides: GroupOverrides) {

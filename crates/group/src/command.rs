@@ -33,6 +33,8 @@ pub enum Command {
     TopicsChanged {
         /// All topics, as they are now.
         view: TopicsView,
+        /// Up to which offset of the metadata log the view goes: announcements may overtake each other on their way.
+        as_of: Offset,
         /// The topics that differ from the view before; those missing in `view` were deleted.
         changed: Arc<[TopicName]>,
     },

@@ -13,7 +13,7 @@ use alloc::{
 };
 
 use riparian_types::{
-    GroupId, MemberId, MonoMillis, Now, PartitionIndex, TopicName, TopicsView,
+    GroupId, MemberId, MonoMillis, Now, Offset, PartitionIndex, TopicName, TopicsView,
     machine::{Decision, Inconsistent, Machine, RecordContext},
 };
 
@@ -219,31 +219,50 @@ impl GroupMachine {
 
     /// Topics changed: offsets of deleted ones go (also if a new one has the name by now), groups that need one look
     /// again.
-    fn on_topics_changed(&self, soft: &mut GroupSoft, view: TopicsView, changed: &[TopicName]) -> Decision<Self> {
+    fn on_topics_changed(
+        &self,
+        soft: &mut GroupSoft,
+        view: TopicsView,
+        as_of: Offset,
+        changed: &[TopicName],
+    ) -> Decision<Self> {
+        // Announcements may overtake each other: what is announced to have changed is looked up in the newest view.
+        if as_of >= soft.newest_topics.0 {
+            soft.newest_topics = (as_of, view);
+        }
         let mut decision = Decision::nothing();
-        if soft.topics.is_none() || changed.is_empty() {
+        let Some(topics) = soft.topics.as_mut().filter(|_| !changed.is_empty()) else {
+            let newest = soft.newest_topics.1.clone();
             soft.hashes.clear();
             soft.groups.values_mut().for_each(|group| group.topics_changed = true);
-        }
-        for topic in changed {
-            soft.hashes.forget(topic);
-            soft.creations.forget(topic);
-            for group_id in self.groups_by_topic.get(topic).into_iter().flatten() {
+            // A topic may have been deleted while nobody was here to hear of it.
+            for (group_id, group) in &self.groups {
+                group.offsets.replaced_topic_tombstones(group_id, &newest, &mut decision.records);
+            }
+            soft.topics = Some(newest);
+            return decision;
+        };
+        for name in changed {
+            let (before, after) = (topics.topic(name).copied(), soft.newest_topics.1.topic(name).copied());
+            match after {
+                Some(topic) => topics.insert(name.clone(), topic),
+                None => topics.remove(name),
+            }
+            soft.hashes.forget(name);
+            soft.creations.forget(name);
+            for group_id in self.groups_by_topic.get(name).into_iter().flatten() {
                 if let Some(group) = soft.groups.get_mut(group_id) {
                     group.topics_changed = true;
                 }
             }
-            let id = |view: &TopicsView| view.topic(topic).map(|topic| topic.id);
-            let before = soft.topics.as_ref().and_then(id);
-            let is_another = before.is_some() && id(&view) != before;
-            if is_another || id(&view).is_none() {
-                let groups = self.groups.iter().filter(|(_, group)| group.offsets.contains_topic(topic));
+            let is_another = before.is_some_and(|before| after.is_none_or(|after| after.id != before.id));
+            if is_another || after.is_none() {
+                let groups = self.groups.iter().filter(|(_, group)| group.offsets.contains_topic(name));
                 for (group_id, group) in groups {
-                    group.offsets.topic_tombstones(group_id, topic, &mut decision.records);
+                    group.offsets.topic_tombstones(group_id, name, &mut decision.records);
                 }
             }
         }
-        soft.topics = Some(view);
         decision
     }
 
@@ -293,7 +312,7 @@ impl Machine for GroupMachine {
                 Decision::reply(waiter, Some(fetch.group_id), reply)
             }
             Command::OffsetDelete(waiter, delete) => self.delete_offsets(waiter, delete),
-            Command::TopicsChanged { view, changed } => self.on_topics_changed(soft, view, &changed),
+            Command::TopicsChanged { view, as_of, changed } => self.on_topics_changed(soft, view, as_of, &changed),
             Command::InternalTopicsCreated { group, attempted, failures } => {
                 let settings = Settings::new(&self.config, soft.overrides.get(&group));
                 let pause_ms = 2 * i64::from(settings.heartbeat_interval_ms());

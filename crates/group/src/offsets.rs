@@ -6,7 +6,7 @@
 use alloc::{collections::BTreeMap, format, vec::Vec};
 
 use riparian_types::{
-    GroupId, Now, PartitionIndex, TopicName, WallMillis,
+    GroupId, Now, PartitionIndex, TopicName, TopicsView, WallMillis,
     machine::{Decision, Waiter},
 };
 
@@ -71,6 +71,19 @@ impl Offsets {
         let partitions = self.0.get(topic).into_iter().flat_map(BTreeMap::keys);
         records
             .extend(partitions.map(|&partition| Record::OffsetCommit(group.clone(), topic.clone(), partition, None)));
+    }
+
+    /// Forgets what was committed for topics that don't exist any more, as far as their ids were stored.
+    pub(crate) fn replaced_topic_tombstones(&self, group: &GroupId, view: &TopicsView, records: &mut Vec<Record>) {
+        for (topic, partitions) in &self.0 {
+            let existing = view.topic(topic).map(|topic| topic.id);
+            let is_of_another =
+                |value: &CommittedOffsetValue| !value.topic_id.is_zero() && existing != Some(value.topic_id);
+            records.extend(
+                (partitions.iter().filter(|(_, value)| is_of_another(value)))
+                    .map(|(&partition, _)| Record::OffsetCommit(group.clone(), topic.clone(), partition, None)),
+            );
+        }
     }
 
     /// Forgets what is too old of the topics that are not in use; says whether anything is left.

@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 
-use riparian_types::{GroupId, MemberEpoch, MemberId, MonoMillis, TopicsView};
+use riparian_types::{GroupId, MemberEpoch, MemberId, MonoMillis, Offset, TopicsView};
 
 use crate::{
     config::GroupOverrides,
@@ -15,8 +15,10 @@ use crate::{
 /// The soft state of a [`crate::GroupMachine`].
 #[derive(Debug, Default)]
 pub struct GroupSoft {
-    /// `None` until they are shown for the first time.
+    /// The topics with all changes that were announced; `None` until they are shown for the first time.
     pub(crate) topics: Option<TopicsView>,
+    /// The newest view that came with an announcement, and how new it is. It may be ahead of what was announced.
+    pub(crate) newest_topics: (Offset, TopicsView),
     pub(crate) hashes: TopicHashes,
     pub(crate) overrides: BTreeMap<GroupId, GroupOverrides>,
     pub(crate) groups: BTreeMap<GroupId, SoftGroup>,

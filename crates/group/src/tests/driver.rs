@@ -63,6 +63,7 @@ pub(crate) struct Driver {
     pub(crate) log: Vec<Record>,
     topics: BTreeMap<TopicName, TopicSummary>,
     topic_ids: u64,
+    topics_as_of: i64,
     overrides: BTreeMap<GroupId, crate::config::GroupOverrides>,
     epochs: BTreeMap<GroupId, GroupEpoch>,
     /// Compare with a replay after each step.
@@ -86,6 +87,7 @@ impl Driver {
             log: Vec::new(),
             topics: BTreeMap::new(),
             topic_ids: 0,
+            topics_as_of: 0,
             overrides: BTreeMap::new(),
             epochs: BTreeMap::new(),
             replay_always: true,
@@ -125,19 +127,12 @@ impl Driver {
 
     /// Sets partition counts; 0 deletes a topic.
     pub(crate) fn change_topics(&mut self, changes: &[(&str, i32)]) -> Step {
-        for &(name, partitions) in changes {
-            if partitions == 0 {
-                self.topics.remove(name);
-                continue;
-            }
-            self.topic_ids += 1;
-            let id = Uuid::from_halves(1, self.topic_ids);
-            let topic = self.topics.entry(name.into()).or_insert(TopicSummary { id, partitions: PartitionCount(0) });
-            topic.partitions = PartitionCount(partitions);
-        }
+        self.change_topics_unheard(changes);
         let view = TopicsView::new(self.topics.clone());
         let changed: Vec<TopicName> = changes.iter().map(|&(name, _)| name.into()).collect();
-        self.command(|_| Command::TopicsChanged { view, changed: changed.into() })
+        self.topics_as_of += 1;
+        let as_of = Offset(self.topics_as_of);
+        self.command(|_| Command::TopicsChanged { view, as_of, changed: changed.into() })
     }
 
     pub(crate) fn override_config(&mut self, group: &str, overrides: crate::config::GroupOverrides) {
@@ -149,16 +144,35 @@ impl Driver {
         self.overrides.get(group).cloned().unwrap_or_default()
     }
 
+    /// Sets partition counts without telling the machine; 0 deletes a topic.
+    pub(crate) fn change_topics_unheard(&mut self, changes: &[(&str, i32)]) {
+        for &(name, partitions) in changes {
+            if partitions == 0 {
+                self.topics.remove(name);
+                continue;
+            }
+            self.topic_ids += 1;
+            let id = Uuid::from_halves(1, self.topic_ids);
+            let topic = self.topics.entry(name.into()).or_insert(TopicSummary { id, partitions: PartitionCount(0) });
+            topic.partitions = PartitionCount(partitions);
+        }
+    }
+
+    pub(crate) fn topic_id(&self, name: &str) -> Uuid {
+        self.topics.get(name).map_or(Uuid::ZERO, |topic| topic.id)
+    }
+
     /// Loses everything but the log.
-    pub(crate) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) -> Step {
         self.machine = replay(&self.machine, &self.log);
         self.soft = GroupSoft::default();
         let now = self.now();
         self.machine.loaded(&mut self.soft, now);
-        self.change_topics(&[]);
+        let step = self.change_topics(&[]);
         for (group, overrides) in self.overrides.clone() {
             self.command(|_| Command::GroupConfigChanged { group, overrides });
         }
+        step
     }
 
     fn carry_out(&mut self, decision: Decision<GroupMachine>) -> Step {

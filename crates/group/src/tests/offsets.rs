@@ -362,3 +362,38 @@ fn offsets_of_a_deleted_topic_go_with_it() {
         "#]],
     );
 }
+
+#[test]
+fn a_topic_deleted_while_the_server_was_down_takes_its_offsets_along() {
+    check(
+        "
+        topics a=1 b=1 c=1
+        commit - a-0=1 b-0=1 c-0=1
+        commit - b-0=1 v9 in=h
+        unheard a=0 b=0
+        unheard b=1
+        restart
+        topics c=0
+        topics c=1
+        ",
+        expect![[r#"
+            > topics a=1 b=1 c=1
+            > commit - a-0=1 b-0=1 c-0=1
+              OffsetCommit(Ok(()))
+              1 a-0 1
+              1 b-0 1
+              1 c-0 1
+            > commit - b-0=1 v9 in=h
+              OffsetCommit(Ok(()))
+              1 b-0 1
+            > unheard a=0 b=0
+            > unheard b=1
+            > restart
+              1 a-0 -
+              1 b-0 -
+            > topics c=0
+              1 c-0 -
+            > topics c=1
+        "#]],
+    );
+}

@@ -3,7 +3,7 @@
 //! One command per line; group `g` unless `in=`. A member remembers what it was told, as a client does.
 //!
 //! ```text
-//! topics in=2 out=0             set partition counts, 0 deletes
+//! topics in=2 out=0             set partition counts, 0 deletes; `unheard`: the machine is not told
 //! topology@3 0: a > r / 1: ~r:4 +c = r    of members that join from now on (epoch 0 without @)
 //! join m process=p instance=i endpoint=h:1 rack=r tags=k:v,l:w timeout=300000 host=/h v0 shutdown
 //! beat m                        nothing new to report; `epoch=` and `owned=` (see below) instead of what it knows
@@ -184,13 +184,16 @@ impl Run {
         let words = Words(line.split_whitespace().collect());
         let group = words.group();
         let step = match words.0[0] {
-            "topics" => {
+            "topics" | "unheard" => {
                 let changes: Vec<(&str, i32)> = (words.0[1..].iter())
                     .map(|word| word.split_once('=').map(|(name, count)| (name, count.parse().unwrap())).unwrap())
                     .collect();
+                if words.0[0] == "unheard" {
+                    return self.driver.change_topics_unheard(&changes);
+                }
                 self.driver.change_topics(&changes)
             }
-            "restart" => return self.driver.restart(),
+            "restart" => self.driver.restart(),
             "config" => return self.config(&words),
             "created" | "failed" => self.creation_ended(&words),
             "join" | "beat" | "ack" | "leave" | "rest" => {
@@ -264,7 +267,7 @@ impl Run {
             let (topic, partition) = partition.rsplit_once('-')?;
             Some(OffsetToCommit {
                 topic: topic.into(),
-                topic_id: Uuid::ZERO,
+                topic_id: if words.has("v9") { Uuid::ZERO } else { self.driver.topic_id(topic) },
                 partition: PartitionIndex(partition.parse().ok()?),
                 offset: Offset(offset.parse().ok()?),
                 leader_epoch: LeaderEpoch(0),

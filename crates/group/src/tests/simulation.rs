@@ -156,7 +156,7 @@ impl Simulation {
 
     fn restart_server(&mut self) {
         self.faults += 1;
-        self.driver.restart();
+        let _ = self.driver.restart();
     }
 
     fn change_standbys(&mut self) {
@@ -347,7 +347,7 @@ fn hostile(seed: u64, steps: u32) -> [u32; 2] {
             0 => driver.change_topics(&[("in", prng.below(4) as i32)]),
             1 => driver.command(|waiter| Command::DeleteGroup(waiter, group.into())),
             2 => {
-                driver.restart();
+                let _ = driver.restart();
                 continue;
             }
             3 => {

@@ -3,6 +3,7 @@
 use expect_test::expect;
 
 use super::script::check;
+use crate::{command::Command, tests::driver};
 
 #[test]
 fn a_missing_source_topic_is_a_status_also_with_an_endpoint() {
@@ -245,4 +246,25 @@ fn a_grown_topic_gives_new_tasks() {
               22 m epoch 5 before 4 STABLE [0_0@5 |  | ]
         "#]],
     );
+}
+
+/// A topic that was announced late is not lost because an older view came with it.
+#[test]
+fn announcements_may_overtake_each_other() {
+    use riparian_types::{Offset, PartitionCount, TopicSummary, TopicsView, Uuid};
+
+    let topic = |id| TopicSummary { id: Uuid::from_halves(1, id), partitions: PartitionCount(1) };
+    let mut older = TopicsView::default();
+    older.insert("a".into(), topic(1));
+    let mut newer = older.clone();
+    newer.insert("b".into(), topic(2));
+    let mut driver = driver::Driver::new(driver::config());
+    let mut announce = |view: &TopicsView, as_of, name: &str| {
+        let changed = alloc::sync::Arc::new([name.into()]);
+        driver.command(|_| Command::TopicsChanged { view: view.clone(), as_of: Offset(as_of), changed });
+        driver.soft.topics.clone().unwrap()
+    };
+    let between = announce(&newer, 102, "b");
+    assert!(between.topic("a").is_none() && between.topic("b").is_some());
+    assert_eq!(announce(&older, 101, "a"), newer);
 }
