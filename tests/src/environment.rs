@@ -35,6 +35,16 @@ pub fn kcat() -> PathBuf {
     needed("RIPARIAN_KCAT")
 }
 
+/// The `valgrind` program.
+pub fn valgrind() -> PathBuf {
+    needed("RIPARIAN_VALGRIND")
+}
+
+/// The example `steady_heartbeat` of the broker crate.
+pub fn steady_heartbeat() -> PathBuf {
+    needed("RIPARIAN_STEADY_HEARTBEAT")
+}
+
 pub(crate) fn java() -> PathBuf {
     needed("RIPARIAN_JAVA")
 }

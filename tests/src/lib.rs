@@ -14,7 +14,7 @@ mod proxy;
 mod raw;
 mod server;
 
-pub use environment::{Against, against, kcat, python, riparian_binary};
+pub use environment::{Against, against, kcat, python, riparian_binary, steady_heartbeat, valgrind};
 pub use java::{Tool, java_program, own_program};
 pub use process::{Finished, Program};
 pub use proxy::LossyProxy;

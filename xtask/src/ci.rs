@@ -178,9 +178,13 @@ fn environment(against: Against) -> Result<Vec<(String, PathBuf)>> {
         ("RIPARIAN_CLASSES".to_owned(), tools.java.classes.clone()),
         ("RIPARIAN_PYTHON".to_owned(), tools.python),
         ("RIPARIAN_KCAT".to_owned(), tools.kcat),
+        ("RIPARIAN_VALGRIND".to_owned(), tools.valgrind),
     ];
     match against {
-        Against::Riparian => environment.push(("RIPARIAN_BIN".to_owned(), build_server()?)),
+        Against::Riparian => {
+            environment.push(("RIPARIAN_BIN".to_owned(), build_server()?));
+            environment.push(("RIPARIAN_STEADY_HEARTBEAT".to_owned(), build_steady_heartbeat()?));
+        }
         Against::Kafka => environment.push(("RIPARIAN_TEST_AGAINST".to_owned(), PathBuf::from("kafka"))),
     }
     Ok(environment)
@@ -193,6 +197,14 @@ pub(crate) fn build_server() -> Result<PathBuf> {
     shell::run_quietly(shell::cargo().args(["build", "--quiet", "--release", "--package", "riparian-server"]))?;
     shell::talk(&format!("{:.0} s", start.elapsed().as_secs_f64()));
     let binary = shell::target_dir().join("release").join("riparian");
+    if binary.is_file() { Ok(binary) } else { bail!("the build left no {}", binary.display()) }
+}
+
+/// The program whose instructions are counted to see what a steady heartbeat costs.
+fn build_steady_heartbeat() -> Result<PathBuf> {
+    let arguments = ["build", "--quiet", "--release", "--package", "riparian-broker", "--example", "steady_heartbeat"];
+    shell::run_quietly(shell::cargo().args(arguments))?;
+    let binary = shell::target_dir().join("release").join("examples").join("steady_heartbeat");
     if binary.is_file() { Ok(binary) } else { bail!("the build left no {}", binary.display()) }
 }
 

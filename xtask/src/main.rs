@@ -32,7 +32,7 @@ struct Arguments {
 enum Word {
     /// Watch a word count run on Riparian: two instances, one is killed, its tasks move (about a minute)
     Demo(demo::Options),
-    /// Find or install what the tests and the demo need (JDK, Maven, Kafka's jars, Python client, kcat)
+    /// Find or install what the tests and the demo need (JDK, Maven, Kafka's jars, Python client, kcat, valgrind)
     Setup(setup::Options),
     /// Write the code and documentation that come from schemas/
     Codegen(codegen::Options),

@@ -48,6 +48,7 @@ pub(crate) struct Tools {
     pub(crate) java: Java,
     pub(crate) python: PathBuf,
     pub(crate) kcat: PathBuf,
+    pub(crate) valgrind: PathBuf,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -58,6 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let tools = ensure_tools()?;
         shell::talk(&format!("python  {}", tools.python.display()));
         shell::talk(&format!("kcat    {}", tools.kcat.display()));
+        shell::talk(&format!("valgrind {}", tools.valgrind.display()));
     }
     Ok(())
 }
@@ -77,8 +79,9 @@ pub(crate) fn ensure_java() -> Result<Java> {
 pub(crate) fn ensure_tools() -> Result<Tools> {
     let java = ensure_java()?;
     let python = ensure_python(&shell::target_dir().join("riparian-python"))?;
-    let kcat = ensure_kcat()?;
-    Ok(Tools { java, python, kcat })
+    let kcat = ensure_program("kcat", "kcat (a command line client on librdkafka)")?;
+    let valgrind = ensure_program("valgrind", "valgrind (its callgrind counts instructions)")?;
+    Ok(Tools { java, python, kcat, valgrind })
 }
 
 /// The `bin` directory of a JDK that is new enough. What was found once is remembered until it is gone.
@@ -246,12 +249,13 @@ fn python_with_venv() -> Option<PathBuf> {
     })
 }
 
-fn ensure_kcat() -> Result<PathBuf> {
-    if let Some(kcat) = shell::find_program("kcat") {
-        return Ok(kcat);
+/// A program whose Debian package has its name.
+fn ensure_program(name: &str, what: &str) -> Result<PathBuf> {
+    if let Some(program) = shell::find_program(name) {
+        return Ok(program);
     }
-    install("kcat", "kcat (a command line client on librdkafka)", "put `kcat` on PATH")?;
-    shell::find_program("kcat").context("kcat is still not found after installing it")
+    install(name, what, &format!("put `{name}` on PATH"))?;
+    shell::find_program(name).with_context(|| format!("{name} is still not found after installing it"))
 }
 
 /// Installs a Debian package, or says what a person has to do.
