@@ -161,6 +161,14 @@ pub enum OpenError {
         /// The id it was to be created with.
         asked: Uuid,
     },
+    /// A log can't be opened again while a sync of it runs.
+    #[error("a sync of {topic}-{partition} is still running")]
+    SyncRunning {
+        /// The topic.
+        topic: TopicName,
+        /// The partition.
+        partition: PartitionIndex,
+    },
     /// No such partition number.
     #[error("{topic} cannot have a partition {partition}")]
     Partition {

@@ -212,7 +212,7 @@ impl Logs {
     }
 
     /// Opens one partition's log again after a failure, without what never became durable. Whoever still has the old one
-    /// finds it closed.
+    /// finds it closed. Fails, and may be tried again, while a sync of the old one is still running.
     pub fn reopen(
         &self,
         topic: &TopicName,
@@ -221,18 +221,25 @@ impl Logs {
     ) -> Result<Arc<PartitionLog>, OpenError> {
         let missing = || OpenError::Partition { topic: topic.clone(), partition };
         let old = self.find(topic, partition).ok_or_else(missing)?;
-        old.close();
+        if !old.close_unless_syncing() {
+            return Err(OpenError::SyncRunning { topic: topic.clone(), partition });
+        }
         old.cut_off_undurable()?;
         let options = || self.options(topic, partition, old.config());
-        let known = Known { clean_shutdown: false, recovery_point: old.durable_end(), log_start: old.start_offset() };
+        let known = Known { clean_shutdown: false, recovery_point: old.synced_end(), log_start: old.start_offset() };
         let opened = PartitionLog::open(options(), known, now)?;
+        if opened.is_some() {
+            self.disk.sync_dir(&self.root)?;
+        }
         let log = Arc::new(match opened {
             Some((log, _)) => log,
             None => PartitionLog::new_empty(options(), old.topic_id()),
         });
         let mut topics = self.write_topics();
         let slot = usize::try_from(partition.0).ok().and_then(|index| topics.get_mut(topic)?.partitions.get_mut(index));
-        *slot.ok_or_else(missing)? = Some(Arc::clone(&log));
+        // The topic may have been deleted meanwhile, or made anew.
+        let is_still_there = |slot: &&mut Option<_>| slot.as_ref().is_some_and(|log| Arc::ptr_eq(log, &old));
+        *slot.filter(is_still_there).ok_or_else(missing)? = Some(Arc::clone(&log));
         Ok(log)
     }
 

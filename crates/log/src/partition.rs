@@ -273,6 +273,16 @@ impl PartitionLog {
         self.state().unavailable = Some(Unavailable::Closed);
     }
 
+    /// As [`PartitionLog::close`], unless a sync ticket is out; says whether it was done.
+    pub(crate) fn close_unless_syncing(&self) -> bool {
+        let mut state = self.state();
+        let may_close = !state.syncing.load(Ordering::Acquire);
+        if may_close {
+            state.unavailable = Some(Unavailable::Closed);
+        }
+        may_close
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }

@@ -418,7 +418,8 @@ impl Opening<'_> {
         if let SegmentIndex::Memory(index) = &mut active.index {
             index.rewrite(self.disk, self.dir)?;
         }
-        if self.recovery.cut.is_none() && self.known.recovery_point >= self.next_offset {
+        let was_durable = self.known.recovery_point > Offset::ZERO && self.known.recovery_point >= self.next_offset;
+        if was_durable && self.recovery.cut.is_none() {
             return Ok(());
         }
         self.disk.sync_data(&path)?;

@@ -115,6 +115,49 @@ fn a_failed_sync_closes_the_log_until_it_is_opened_again() {
 }
 
 #[test]
+fn a_failed_log_is_opened_again_without_what_was_not_durable() {
+    let mut fixture = Fixture::new(LogConfig { segment_bytes: 700, ..LogConfig::KAFKA });
+    let reopen = |fixture: &Fixture| fixture.logs().reopen(&TopicName::from("t"), PartitionIndex(0), at(0).wall);
+    let fail_sync = |fixture: &Fixture, log: &PartitionLog| {
+        fixture.disk.set_faults(MemFaults { sync_fails: true, ..MemFaults::default() });
+        log.sync().unwrap_err();
+        fixture.disk.set_faults(MemFaults::default());
+    };
+    let log = fixture.log();
+    produce(&log, 0, &build(0, 2, producer(9, 0, 0))).unwrap();
+    fail_sync(&fixture, &log);
+    let log = reopen(&fixture).unwrap();
+    assert_eq!(log.end_offset(), Offset(0), "nothing was ever durable");
+    fill(&log, 3);
+    for n in 0..5 {
+        produce(&log, 0, &build(0, 2, producer(9, 0, 2 * n))).unwrap();
+    }
+    fail_sync(&fixture, &log);
+    let log = reopen(&fixture).unwrap();
+    assert_eq!((log.end_offset(), offsets(&log, 0)), (Offset(6), pairs(0, 6)));
+    assert!(!produce(&log, 0, &build(0, 2, producer(9, 0, 0))).unwrap().duplicate, "the producer starts anew");
+    log.sync().unwrap();
+    fixture.power_cut();
+    assert_eq!(offsets(&fixture.log(), 0), pairs(0, 8));
+}
+
+#[test]
+fn a_log_is_not_opened_again_while_it_is_synced() {
+    let fixture = Fixture::new(LogConfig::KAFKA);
+    let reopen = || fixture.logs().reopen(&TopicName::from("t"), PartitionIndex(0), at(0).wall);
+    let log = fixture.log();
+    produce(&log, 0, &batch(0, 2)).unwrap();
+    let ticket = log.take_sync().unwrap();
+    fixture.disk.set_faults(MemFaults { capacity_bytes: Some(0), truncate_fails: true, ..MemFaults::default() });
+    produce(&log, 1, &batch(1, 2)).unwrap_err();
+    fixture.disk.set_faults(MemFaults::default());
+    assert!(matches!(reopen(), Err(OpenError::SyncRunning { .. })));
+    let result = ticket.run();
+    assert_eq!(log.finish_sync(ticket, result).unwrap(), Offset(2));
+    assert_eq!(offsets(&reopen().unwrap(), 0), pairs(0, 2));
+}
+
+#[test]
 fn a_full_disk_leaves_the_log_as_it_was() {
     let fixture = Fixture::new(LogConfig::KAFKA);
     let log = fixture.log();

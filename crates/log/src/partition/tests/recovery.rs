@@ -30,6 +30,17 @@ fn what_was_written_survives_a_kill_and_is_durable_then() {
 }
 
 #[test]
+fn a_log_that_was_killed_before_its_first_sync_becomes_durable() {
+    let mut fixture = Fixture::new(LogConfig::KAFKA);
+    produce(&fixture.log(), 0, &batch(0, 2)).unwrap();
+    fixture.disk.tamper(Path::new(LOG), Vec::clear).unwrap();
+    fixture.kill();
+    fill(&fixture.log(), 1);
+    fixture.power_cut();
+    assert_eq!(offsets(&fixture.log(), 0), pairs(0, 2));
+}
+
+#[test]
 fn a_torn_last_batch_is_cut_off_wherever_it_is_torn() {
     let size = batch(0, 2).len();
     for torn in 0..size {
