@@ -112,6 +112,7 @@ impl PartitionLog {
             index_interval_bytes: options.config.index_interval_bytes,
             segments: Vec::new(),
             producers: Producers::default(),
+            producers_before_last: Vec::new(),
             epochs: LeaderEpochs::default(),
             stored_epochs: Vec::new(),
             next_offset: Offset::ZERO,
@@ -167,6 +168,8 @@ struct Opening<'a> {
     index_interval_bytes: u32,
     segments: Vec<Segment>,
     producers: Producers,
+    /// A snapshot of the producers' state before the last segment that was read.
+    producers_before_last: Vec<u8>,
     epochs: LeaderEpochs,
     /// What the checkpoint file says.
     stored_epochs: Vec<EpochStart>,
@@ -321,6 +324,9 @@ impl Opening<'_> {
         }
         let mut segment = Segment::new(base_offset, self.now);
         let now = self.now;
+        if !self.segments.is_empty() {
+            self.producers_before_last = self.producers.to_snapshot();
+        }
         let (mut producers, mut epochs) = (std::mem::take(&mut self.producers), std::mem::take(&mut self.epochs));
         let scanned = self.scan_segment(&mut segment, false, |_, batch| {
             note_producer(&mut producers, batch.header(), batch.body(), now);
@@ -382,16 +388,26 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Segments that were closed but not sealed, and are not the last, are sealed now: all of them are good. The
-    /// producers' state between them isn't known any more; the next snapshot stands behind the last one.
+    /// Segments that were closed but not sealed, and are not the last, are sealed now: all of them are good.
     fn seal_all_but_last(&mut self) -> Result<(), OpenError> {
-        let Some(last) = self.segments.len().checked_sub(1) else { return Ok(()) };
         let mut segments = std::mem::take(&mut self.segments);
-        for segment in &mut segments[..last] {
+        let Some((last, closed)) = segments.split_last_mut() else { return Ok(()) };
+        let mut sealed_any = false;
+        for segment in closed {
             if matches!(segment.index, SegmentIndex::Memory(_)) {
                 self.disk.sync_data(&segment.log_path(self.dir))?;
                 self.write_sealed_index(segment)?;
+                sealed_any = true;
             }
+        }
+        if sealed_any {
+            // As when a segment is sealed in operation: all that the snapshot vouches for first.
+            self.disk.sync_data(&self.dir.join(files::PARTITION_METADATA))?;
+            self.write_epochs()?;
+            self.disk.sync_dir(self.dir)?;
+            let path = Kind::Snapshot.path(self.dir, last.base_offset);
+            self.disk.replace_file(&path, &self.producers_before_last)?;
+            self.disk.sync_dir(self.dir)?;
         }
         self.segments = segments;
         Ok(())
@@ -429,12 +445,13 @@ impl Opening<'_> {
     }
 
     /// Corrects the checkpoint file, if the batches say otherwise.
-    fn write_epochs(&self) -> Result<(), DiskError> {
+    fn write_epochs(&mut self) -> Result<(), DiskError> {
         if self.epochs.starts() == self.stored_epochs {
             return Ok(());
         }
         let text = files::leader_epochs(self.epochs.starts());
         self.disk.replace_file(&self.dir.join(files::LEADER_EPOCHS), text.as_bytes())?;
+        self.stored_epochs = self.epochs.starts().to_vec();
         self.disk.sync_dir(self.dir)
     }
 

@@ -96,13 +96,14 @@ impl PartitionLog {
         state.segments.drain(..count).map(|segment| segment.base_offset).collect()
     }
 
-    /// Removes the files of segments, the oldest first, so that a crash leaves no gap.
+    /// Removes the files of segments, the oldest first and each for good before the next, so that a crash leaves no gap.
     fn remove_files(&self, base_offsets: &[Offset]) -> Result<(), DiskError> {
         for &base_offset in base_offsets {
             for kind in [Kind::Log, Kind::OffsetIndex, Kind::TimeIndex, Kind::Snapshot] {
                 self.disk.remove_file_if_there(&kind.path(&self.dir, base_offset))?;
             }
+            self.disk.sync_dir(&self.dir)?;
         }
-        if base_offsets.is_empty() { Ok(()) } else { self.disk.sync_dir(&self.dir) }
+        Ok(())
     }
 }
