@@ -152,6 +152,7 @@ impl BrokerConfig {
     pub fn check(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
         self.check_listeners(&mut errors);
+        self.check_replication(&mut errors);
         self.check_ranges(&mut errors);
         errors
     }
@@ -174,6 +175,19 @@ impl BrokerConfig {
         if self.is_set("node.id") && self.int("broker.id") >= 0 && self.int("broker.id") != self.int("node.id") {
             let rule = format!("node.id, its newer name, is {}", self.int("node.id"));
             errors.push(ConfigError::Conflict { key: "broker.id", value: self.int("broker.id").to_string(), rule });
+        }
+    }
+
+    /// What is capped otherwise would be refused at every creation.
+    fn check_replication(&self, errors: &mut Vec<ConfigError>) {
+        if self.bool("riparian.replication.cap") {
+            return;
+        }
+        for key in ["default.replication.factor", "min.insync.replicas", "offsets.topic.replication.factor"] {
+            if self.is_set(key) && self.int(key) > 1 {
+                let rule = "there is one replica (riparian.replication.cap=true counts more as 1)".to_string();
+                errors.push(ConfigError::Conflict { key, value: self.int(key).to_string(), rule });
+            }
         }
     }
 
@@ -303,6 +317,13 @@ mod tests {
         check(&[("broker.id", "4"), ("node.id", "4"), ("log.dirs", "/a")], &[]);
         check(&[("broker.id", "4"), ("node.id", "5")], &["broker.id=4 is not allowed: node.id, its newer name, is 5"]);
         check(&[("log.dirs", "/a,/b")], &["log.dirs=/a,/b is not allowed: exactly one directory is allowed"]);
+        check(&[("default.replication.factor", "3")], &[]);
+        check(
+            &[("default.replication.factor", "3"), ("riparian.replication.cap", "false")],
+            &[
+                "default.replication.factor=3 is not allowed: there is one replica (riparian.replication.cap=true counts more as 1)",
+            ],
+        );
         check(&[("listeners", "")], &["listeners= is not allowed: at least one address is needed"]);
         check(
             &[("group.streams.session.timeout.ms", "1000")],

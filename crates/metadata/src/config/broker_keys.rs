@@ -3,7 +3,7 @@
 
 use super::{
     ConfigKey, Kind, Unit,
-    topic_keys::{CLEANUP_POLICIES, COMPRESSION_TYPES, JAVA_ARRAY_MAX, TIMESTAMP_TYPES},
+    topic_keys::{AT_ONCE, CLEANUP_POLICIES, COMPRESSION_TYPES, INDEXES, JAVA_ARRAY_MAX, JITTER, TIMESTAMP_TYPES},
 };
 
 const NO_COMPACTION: &str = "logs are not compacted yet";
@@ -16,6 +16,8 @@ const NO_TRANSACTIONS: &str = "transactions are not served yet";
 const NO_CLASSIC_GROUPS: &str = "groups of the classic protocol are not served yet";
 const NO_CONSUMER_GROUPS: &str = "groups of the consumer protocol (KIP-848) are not served yet";
 const NO_SHARE_GROUPS: &str = "share groups are not served";
+const BUFFERS: &str = "the operating system chooses";
+const NO_WARMUPS: &str = "warm-up tasks are not handed out yet";
 const THREADS: &str = "the server chooses its threads by the number of processors";
 const INLINE: &str = "the assignor's size decides where it runs";
 
@@ -32,7 +34,8 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
         "Whether a topic that a client asks about or produces to is created if it does not exist and the client allows it.").high(),
     broker("background.threads", Kind::int(1), "10", "Threads for background work.").high().no_effect(THREADS),
     broker("broker.id", Kind::ANY_INT, "-1", "The older name of `node.id`; used if that is not set.").high(),
-    broker("broker.rack", Kind::String, "", "The rack that the server stands in, told to clients.").null_default(),
+    broker("broker.rack", Kind::String, "", "The rack that the server stands in, told to clients.").null_default()
+        .no_effect("there is one server: clients have no nearer one to choose"),
     broker("compression.gzip.level", Kind::IntOr { min: 1, max: 9, other: -1 }, "-1",
         "Default of the topics' `compression.gzip.level`.").dynamic().no_effect(NO_RECOMPRESSION),
     broker("compression.lz4.level", Kind::Int { min: 1, max: 17 }, "9",
@@ -51,7 +54,8 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
     broker("default.replication.factor", Kind::int(1), "1",
         "The replication factor of a topic that is created without one. There is one replica, so a number above 1 counts as 1."),
     broker("delete.topic.enable", Kind::Bool, "true", "Whether topics may be deleted.").high(),
-    broker("fetch.max.bytes", Kind::int(1024), "57671680", "The most that one fetch is answered with.").unit(Unit::Bytes),
+    broker("fetch.max.bytes", Kind::int(1024), "57671680", "The most that one fetch is answered with.").unit(Unit::Bytes)
+        .no_effect("the limits that the client sends count"),
     broker("group.consumer.assignment.interval.ms", Kind::int(0), "1000",
         "Default of the groups' `consumer.assignment.interval.ms`.").unit(Unit::Millis).no_effect(NO_CONSUMER_GROUPS),
     broker("group.consumer.assignor.offload.enable", Kind::Bool, "true",
@@ -79,7 +83,7 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
         "How long the coordinator gathers writes; -1 adapts to the load.").unit(Unit::Millis)
         .no_effect("writes that wait for the same sync share it anyway"),
     broker("group.coordinator.rebalance.protocols", Kind::ListOf(&["consumer", "classic", "share", "streams"]), "classic,consumer,streams",
-        "The group protocols that are served, as far as this server has them; without `streams`, streams groups are refused."),
+        "The group protocols that are served.").no_effect("streams groups are always served, others not yet"),
     broker("group.coordinator.threads", Kind::int(1), "4", "Threads of the group coordinator.").high().no_effect(THREADS),
     broker("group.initial.rebalance.delay.ms", Kind::ANY_INT, "3000",
         "How long a new classic group waits for more members.").unit(Unit::Millis).no_effect(NO_CLASSIC_GROUPS),
@@ -146,7 +150,7 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
         "Largest `streams.session.timeout.ms`.").unit(Unit::Millis),
     broker("group.streams.max.size", Kind::int(1), "2147483647", "Most members of a streams group."),
     broker("group.streams.max.standby.replicas", Kind::int(0), "2", "Largest `streams.num.standby.replicas`."),
-    broker("group.streams.max.warmup.replicas", Kind::int(0), "20", "Largest `streams.num.warmup.replicas`.").internal(),
+    broker("group.streams.max.warmup.replicas", Kind::int(0), "20", "Largest `streams.num.warmup.replicas`.").internal().no_effect(NO_WARMUPS),
     broker("group.streams.min.assignment.interval.ms", Kind::int(0), "0",
         "Smallest `streams.assignment.interval.ms`.").unit(Unit::Millis),
     broker("group.streams.min.heartbeat.interval.ms", Kind::int(1), "5000",
@@ -156,7 +160,7 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
     broker("group.streams.min.task.offset.interval.ms", Kind::int(1), "15000",
         "Smallest `streams.task.offset.interval.ms`.").unit(Unit::Millis).internal(),
     broker("group.streams.num.standby.replicas", Kind::int(0), "0", "Default of the groups' `streams.num.standby.replicas`."),
-    broker("group.streams.num.warmup.replicas", Kind::int(0), "2", "Default of the groups' `streams.num.warmup.replicas`.").internal(),
+    broker("group.streams.num.warmup.replicas", Kind::int(0), "2", "Default of the groups' `streams.num.warmup.replicas`.").internal().no_effect(NO_WARMUPS),
     broker("group.streams.rack.aware.assignment.tags", Kind::List, "",
         "Default of the groups' `streams.rack.aware.assignment.tags`.").low(),
     broker("group.streams.session.timeout.ms", Kind::int(1), "45000",
@@ -197,7 +201,8 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
     broker("log.flush.scheduler.interval.ms", Kind::ANY_LONG, "9223372036854775807",
         "How often logs are looked at for syncing.").high().unit(Unit::Millis).no_effect(SYNCED),
     broker("log.index.interval.bytes", Kind::int(0), "4096", "Default of the topics' `index.interval.bytes`.").unit(Unit::Bytes).dynamic(),
-    broker("log.index.size.max.bytes", Kind::int(4), "10485760", "Default of the topics' `segment.index.bytes`.").unit(Unit::Bytes).dynamic(),
+    broker("log.index.size.max.bytes", Kind::int(4), "10485760", "Default of the topics' `segment.index.bytes`.").unit(Unit::Bytes).dynamic()
+        .no_effect(INDEXES),
     broker("log.local.retention.bytes", Kind::long(-2), "-2",
         "Default of the topics' `local.retention.bytes`.").unit(Unit::Bytes).dynamic().no_effect(NO_TIERS),
     broker("log.local.retention.ms", Kind::long(-2), "-2",
@@ -228,14 +233,15 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
     broker("log.roll.hours", Kind::int(1), "168", "Default of the topics' `segment.ms`, in hours; used if no milliseconds are set.")
         .high().unit(Unit::Hours),
     broker("log.roll.jitter.hours", Kind::int(0), "0",
-        "Default of the topics' `segment.jitter.ms`, in hours; used if no milliseconds are set.").high().unit(Unit::Hours),
+        "Default of the topics' `segment.jitter.ms`, in hours; used if no milliseconds are set.").high().unit(Unit::Hours)
+        .no_effect(JITTER),
     broker("log.roll.jitter.ms", Kind::ANY_LONG, "", "Default of the topics' `segment.jitter.ms`.")
-        .null_default().high().unit(Unit::Millis).dynamic(),
+        .null_default().high().unit(Unit::Millis).dynamic().no_effect(JITTER),
     broker("log.roll.ms", Kind::ANY_LONG, "", "Default of the topics' `segment.ms`.").null_default().high().unit(Unit::Millis).dynamic(),
     broker("log.segment.bytes", Kind::int(1_048_576), "1073741824", "Default of the topics' `segment.bytes`.")
         .high().unit(Unit::Bytes).dynamic(),
     broker("log.segment.delete.delay.ms", Kind::long(0), "60000", "Default of the topics' `file.delete.delay.ms`.")
-        .high().unit(Unit::Millis).dynamic(),
+        .high().unit(Unit::Millis).dynamic().no_effect(AT_ONCE),
     broker("max.connections", Kind::int(0), "2147483647", "Most connections at a time; more are closed at once."),
     broker("max.decompressed.message.bytes", Kind::Int { min: 1, max: JAVA_ARRAY_MAX }, "2147483639",
         "Default of the topics' `max.decompressed.message.bytes`.").unit(Unit::Bytes).dynamic()
@@ -272,21 +278,24 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
     broker("process.roles", Kind::ListOf(&["broker", "controller"]), "", "Whether the server is broker, controller or both.")
         .null_default().high().no_effect(ONE_SERVER),
     broker("producer.id.expiration.check.interval.ms", Kind::int(1), "600000",
-        "How often producers are looked at for expiry.").low().unit(Unit::Millis).internal(),
+        "How often producers are looked at for expiry.").low().unit(Unit::Millis).internal()
+        .no_effect("they are looked at together with data to drop, see log.retention.check.interval.ms"),
     broker("producer.id.expiration.ms", Kind::int(1), "86400000",
         "A producer that wrote nothing to a partition for so long is forgotten there: duplicates of its batches are no longer \
-         recognised.").low().unit(Unit::Millis).dynamic(),
+         recognised.").low().unit(Unit::Millis),
     broker("queued.max.requests", Kind::int(1), "500", "Most requests that wait for a thread.").high().no_effect(THREADS),
     broker("share.coordinator.state.topic.min.isr", Kind::Short { min: 1, max: i16::MAX }, "2",
         "The share state topic's `min.insync.replicas`.").high().no_effect(NO_SHARE_GROUPS),
     broker("share.coordinator.state.topic.replication.factor", Kind::Short { min: 1, max: i16::MAX }, "3",
         "The replication factor of the share state topic.").high().no_effect(NO_SHARE_GROUPS),
     broker("socket.receive.buffer.bytes", Kind::int(-1), "102400",
-        "The size of a connection's receive buffer; -1: the operating system's default.").high().unit(Unit::Bytes),
+        "The size of a connection's receive buffer; -1: the operating system's default.").high().unit(Unit::Bytes)
+        .no_effect(BUFFERS),
     broker("socket.request.max.bytes", Kind::int(1), "104857600", "The largest request; a connection that sends a larger one is closed.")
         .high().unit(Unit::Bytes),
     broker("socket.send.buffer.bytes", Kind::int(-1), "102400",
-        "The size of a connection's send buffer; -1: the operating system's default.").high().unit(Unit::Bytes),
+        "The size of a connection's send buffer; -1: the operating system's default.").high().unit(Unit::Bytes)
+        .no_effect(BUFFERS),
     broker("transaction.abort.timed.out.transaction.cleanup.interval.ms", Kind::int(1), "10000",
         "How often open transactions are looked at for their timeout.").low().unit(Unit::Millis).no_effect(NO_TRANSACTIONS),
     broker("transaction.max.timeout.ms", Kind::int(1), "900000", "Longest timeout that a transaction may ask for.").high()

@@ -118,6 +118,7 @@ fn defaults_come_from_the_broker_keys_that_kafka_takes_them_from() {
             for synonym in own.synonyms {
                 let broker = key(Scope::Broker, synonym.name).expect(synonym.name);
                 assert_eq!(broker.internal, own.internal, "{} and {}", own.name, broker.name);
+                assert_eq!(broker.support, own.support, "{} and {}", own.name, broker.name);
             }
         }
     }

@@ -14,6 +14,10 @@ const ONE_REPLICA: &str = "every partition has exactly one replica";
 const SYNCED: &str = "by default every acknowledged batch is already synced, see riparian.flush";
 const NO_SHARE_GROUPS: &str = "share groups are not served";
 
+pub(super) const AT_ONCE: &str = "the files of a dropped segment are deleted at once";
+pub(super) const INDEXES: &str = "indexes grow as they are written";
+pub(super) const JITTER: &str = "segments are closed by their age alone";
+
 pub(super) const COMPRESSION_TYPES: &[&str] = &["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"];
 pub(super) const CLEANUP_POLICIES: &[&str] = &["compact", "delete"];
 pub(super) const TIMESTAMP_TYPES: &[&str] = &["CreateTime", "LogAppendTime"];
@@ -89,7 +93,8 @@ pub(super) static TOPIC_KEYS: &[ConfigKey] = &[
         "How long the files of a dropped segment stay on disk, for reads that are under way.",
     )
     .unit(Unit::Millis)
-    .synonyms(&[same("log.segment.delete.delay.ms")]),
+    .synonyms(&[same("log.segment.delete.delay.ms")])
+    .no_effect(AT_ONCE),
     topic(
         "flush.messages",
         Kind::long(1),
@@ -288,7 +293,8 @@ pub(super) static TOPIC_KEYS: &[ConfigKey] = &[
     .synonyms(&[same("log.segment.bytes")]),
     topic("segment.index.bytes", Kind::int(4), "10485760", "The largest size of a segment's offset index.")
         .unit(Unit::Bytes)
-        .synonyms(&[same("log.index.size.max.bytes")]),
+        .synonyms(&[same("log.index.size.max.bytes")])
+        .no_effect(INDEXES),
     topic(
         "segment.jitter.ms",
         Kind::long(0),
@@ -296,7 +302,8 @@ pub(super) static TOPIC_KEYS: &[ConfigKey] = &[
         "Up to this much, by chance, is taken from `segment.ms`, so that not all segments are closed at once.",
     )
     .unit(Unit::Millis)
-    .synonyms(&[same("log.roll.jitter.ms"), Synonym { name: "log.roll.jitter.hours", factor: 3_600_000 }]),
+    .synonyms(&[same("log.roll.jitter.ms"), Synonym { name: "log.roll.jitter.hours", factor: 3_600_000 }])
+    .no_effect(JITTER),
     topic(
         "segment.ms",
         Kind::long(1),
