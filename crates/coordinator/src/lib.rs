@@ -12,6 +12,8 @@ pub mod codecs;
 mod gate;
 mod port;
 mod shard;
+#[cfg(test)]
+mod tests;
 
 pub use codec::{Decoded, KeyValue, RecordCodec};
 pub use port::{LogFailure, RecordLog};
