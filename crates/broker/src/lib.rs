@@ -31,7 +31,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, RwLock, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
 
@@ -67,6 +67,8 @@ pub struct Broker {
     luck: Mutex<Prng>,
     timers: Timers<Wake>,
     next_connection: AtomicU64,
+    /// The sum of all durable ends at the last checkpoint: nothing is written when nothing was appended.
+    checkpointed: AtomicI64,
     myself: Weak<Self>,
 }
 
@@ -79,7 +81,12 @@ pub(crate) enum Wake {
     Reload(Box<Self>),
     /// Look for segments that are past their retention.
     Retention,
+    /// Write down how far the logs are durable, so that the next start reads less.
+    Checkpoints,
 }
+
+/// The shortest time between two runs of the same chores.
+const CHORES_INTERVAL_MIN_MS: i64 = 100;
 
 /// The broker can't start.
 #[derive(Debug, thiserror::Error)]
@@ -139,18 +146,28 @@ impl Broker {
             Wake::Reload(shard) => match *shard {
                 Wake::Metadata => self.metadata.reload(self, now),
                 Wake::Groups(number) => self.groups[number].reload(self, now),
-                Wake::Fetch(_) | Wake::Reload(_) | Wake::Retention => {}
+                Wake::Fetch(_) | Wake::Reload(_) | Wake::Retention | Wake::Checkpoints => {}
             },
             Wake::Retention => {
-                let me = self.me();
-                self.shell.spawn(Box::new(move || {
-                    let now = me.shell.now();
-                    me.enforce_retention(now);
-                    let interval_ms = me.config.properties.long("log.retention.check.interval.ms");
-                    me.wake_at(now.mono.plus_ms(interval_ms), Wake::Retention);
-                }));
+                self.spawn_every("log.retention.check.interval.ms", Wake::Retention, Self::enforce_retention)
+            }
+            Wake::Checkpoints => {
+                let key = "log.flush.offset.checkpoint.interval.ms";
+                self.spawn_every(key, Wake::Checkpoints, |me, _| me.write_checkpoints());
             }
         }
+    }
+
+    /// Runs chores that may block, and sets the timer for the next time.
+    fn spawn_every(&self, interval_key: &'static str, again: Wake, chores: fn(&Self, Now)) {
+        let me = self.me();
+        self.shell.spawn(Box::new(move || {
+            let now = me.shell.now();
+            chores(&me, now);
+            // However short the interval is set, chores are not all that is done.
+            let interval_ms = me.config.properties.long(interval_key).max(CHORES_INTERVAL_MIN_MS);
+            me.wake_at(now.mono.plus_ms(interval_ms), again);
+        }));
     }
 
     /// Sets a timer.

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, RwLock, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
 };
 
 use dashmap::DashMap;
@@ -53,6 +56,7 @@ impl Broker {
             luck: Mutex::new(luck),
             timers: Timers::new(),
             next_connection: AtomicU64::new(0),
+            checkpointed: AtomicI64::new(0),
             myself: myself.clone(),
             config,
             logs,
@@ -60,8 +64,12 @@ impl Broker {
         broker.find_partitions();
         broker.load_groups(now)?;
         broker.metadata.arm(&broker);
-        let interval_ms = broker.config.properties.long("log.retention.check.interval.ms");
-        broker.wake_at(now.mono.plus_ms(interval_ms), Wake::Retention);
+        for (key, wake) in [
+            ("log.retention.check.interval.ms", Wake::Retention),
+            ("log.flush.offset.checkpoint.interval.ms", Wake::Checkpoints),
+        ] {
+            broker.wake_at(now.mono.plus_ms(broker.config.properties.long(key)), wake);
+        }
         Ok(broker)
     }
 
@@ -122,7 +130,15 @@ impl Broker {
                 tracing::error!(topic = %log.topic(), partition = %log.partition(), %error, "retention failed");
             }
         }
-        if let Err(error) = self.logs.write_checkpoints() {
+        self.write_checkpoints();
+    }
+
+    /// Writes down how far every log is durable, if anything was appended since the last time.
+    pub(crate) fn write_checkpoints(&self) {
+        let sum: i64 = self.logs.all().iter().map(|log| log.durable_end().0).fold(0, i64::wrapping_add);
+        if self.checkpointed.swap(sum, Ordering::Relaxed) != sum
+            && let Err(error) = self.logs.write_checkpoints()
+        {
             tracing::error!(%error, "checkpoints can't be written");
         }
     }

@@ -198,6 +198,8 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
         "Default of the topics' `flush.messages`.").high().dynamic().no_effect(SYNCED),
     broker("log.flush.interval.ms", Kind::ANY_LONG, "", "Default of the topics' `flush.ms`.")
         .null_default().high().unit(Unit::Millis).dynamic().no_effect(SYNCED),
+    broker("log.flush.offset.checkpoint.interval.ms", Kind::int(0), "60000",
+        "How often it is written down how far logs are durable, so that a start after a crash reads less.").high().unit(Unit::Millis),
     broker("log.flush.scheduler.interval.ms", Kind::ANY_LONG, "9223372036854775807",
         "How often logs are looked at for syncing.").high().unit(Unit::Millis).no_effect(SYNCED),
     broker("log.index.interval.bytes", Kind::int(0), "4096", "Default of the topics' `index.interval.bytes`.").unit(Unit::Bytes).dynamic(),
@@ -387,7 +389,6 @@ pub static KAFKA_ONLY_BROKER_KEYS: &[&str] = &[
     "log.cleaner.io.buffer.size",
     "log.cleaner.io.max.bytes.per.second",
     "log.dir.failure.timeout.ms",
-    "log.flush.offset.checkpoint.interval.ms",
     "log.flush.start.offset.checkpoint.interval.ms",
     "log.initial.task.delay.ms",
     "max.connection.creation.rate",
