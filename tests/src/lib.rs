@@ -14,9 +14,9 @@ mod proxy;
 mod raw;
 mod server;
 
-pub use environment::{Against, against, kcat, python, riparian_binary, steady_heartbeat, valgrind};
+pub use environment::{Against, against, kcat, python, steady_heartbeat, valgrind};
 pub use java::{Tool, java_program, own_program};
 pub use process::{Finished, Program};
 pub use proxy::LossyProxy;
 pub use raw::{Connection, create_topic_request, request};
-pub use server::{Server, free_port};
+pub use server::{Server, free_port, riparian};

@@ -98,7 +98,7 @@ impl Server {
     }
 
     fn start_riparian(&mut self) {
-        let mut command = Command::new(riparian_binary());
+        let mut command = riparian();
         command.args(["serve", "--port", &self.port.to_string(), "--data-dir"]).arg(self.data_dir());
         for (key, value) in &self.settings {
             command.args(["--set", &format!("{key}={value}")]);
@@ -154,6 +154,15 @@ impl AsRef<Path> for Server {
     fn as_ref(&self) -> &Path {
         self.dir.path()
     }
+}
+
+/// The binary under test, with an environment that says nothing about its settings.
+pub fn riparian() -> Command {
+    let mut command = Command::new(riparian_binary());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("RIPARIAN_")) {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// A port that nobody listens on right now.

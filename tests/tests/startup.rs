@@ -3,17 +3,16 @@
 //! These are about our own binary only; there is nothing to compare with.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use riparian_tests::{Connection, Finished, Program, Server, create_topic_request, free_port, riparian_binary};
+use riparian_tests::{Connection, Finished, Program, Server, create_topic_request, free_port, riparian};
 
 const LIMIT: Duration = Duration::from_secs(10);
 const FIRST_TOPIC_LIMIT: Duration = Duration::from_millis(50);
 const IDLE_KIB_MAX: u64 = 20 * 1024;
 
 fn serve(arguments: &[&str], data_dir: &Path) -> Program {
-    let mut command = Command::new(riparian_binary());
+    let mut command = riparian();
     command.arg("serve").args(arguments).arg("--data-dir").arg(data_dir);
     Program::start("riparian", &mut command)
 }
@@ -84,7 +83,7 @@ fn sigterm_ends_it_well_and_topics_are_there_again() {
 #[test]
 fn ephemeral_server_leaves_nothing() {
     let parent = tempfile::tempdir().expect("a temporary directory can be made");
-    let mut command = Command::new(riparian_binary());
+    let mut command = riparian();
     command.args(["serve", "--port", "0", "--ephemeral"]).env("TMPDIR", parent.path()).current_dir(parent.path());
     let program = Program::start("riparian", &mut command);
     create_topic(port_of(&program), "passing");
@@ -133,7 +132,7 @@ fn dump_of_the_config_shows_what_wins() {
     let dir = tempfile::tempdir().expect("a temporary directory can be made");
     let file = dir.path().join("server.properties");
     std::fs::write(&file, "num.partitions=7\nlog.segment.bytes=1048576\n").expect("the file can be written");
-    let mut command = Command::new(riparian_binary());
+    let mut command = riparian();
     command.arg("serve").arg("--config").arg(&file).args(["--set", "num.partitions=9", "--dump-config"]);
     let dumped = Program::start("riparian", &mut command).finish(LIMIT).success();
     dumped.says("num.partitions=9").says("log.segment.bytes=1048576");

@@ -102,7 +102,7 @@ impl Runner {
         };
         for suite in suites {
             if self.against == Against::Kafka && suite.is_ours_only() {
-                shell::talk(&format!("{:<34} left out: it is about our own binary", suite.name));
+                shell::talk(&format!("{:<34} left out: it is about our own code", suite.name));
                 continue;
             }
             let times = if matches!(suite.work, Work::Conformance(_)) { self.repeat } else { 1 };

@@ -14,7 +14,7 @@ pub(super) struct Suite {
 }
 
 impl Suite {
-    /// Whether only our own binary can pass it.
+    /// Whether it has nothing to say about another broker.
     pub(super) fn is_ours_only(&self) -> bool {
         matches!(&self.work, Work::Conformance(target) if OURS_ONLY.contains(&target.as_str()))
     }

@@ -33,6 +33,9 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
+/// Older clients (librdkafka asks with version 2) cannot be told the leader epoch.
+const LEADER_EPOCH_SINCE: i16 = 4;
+
 fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
     let request = ListOffsetsRequest::decode(reader, ctx.version())?;
     reader.finish()?;
@@ -52,7 +55,9 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                 Ok(Some((offset, timestamp))) => {
                     answer.offset = offset;
                     answer.timestamp = timestamp;
-                    answer.leader_epoch = 0;
+                    if ctx.version() >= LEADER_EPOCH_SINCE {
+                        answer.leader_epoch = 0;
+                    }
                 }
                 Ok(None) => {}
                 Err(code) => answer.error_code = code as i16,
