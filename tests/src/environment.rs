@@ -21,7 +21,7 @@ pub fn against() -> Against {
 }
 
 /// The server binary under test.
-pub fn riparian_binary() -> PathBuf {
+pub(crate) fn riparian_binary() -> PathBuf {
     needed("RIPARIAN_BIN")
 }
 
