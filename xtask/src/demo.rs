@@ -230,12 +230,17 @@ impl Demo {
 
 fn how_to_go_on(bootstrap: &str, riparian: &Path, running: bool) -> String {
     let riparian = riparian.display();
-    let (start, bootstrap) =
-        if running { (String::new(), bootstrap) } else { (format!("    {riparian} serve\n"), "127.0.0.1:9092") };
-    format!(
-        "\nYour own Kafka Streams application (4.2 or later): {}set in its configuration\n{start}    \
-         bootstrap.servers={bootstrap}\n    group.protocol=streams\ncreate its input topics, start it, and look:\n    \
-         {riparian} topics create <topic> --partitions 4\n    {riparian} groups describe <application.id>",
-        if running { "" } else { "start a server, " },
-    )
+    let mut steps = vec![
+        ("start a server", format!("{riparian} serve")),
+        ("configure", format!("bootstrap.servers={}", if running { bootstrap } else { "127.0.0.1:9092" })),
+        ("", "group.protocol=streams".to_owned()),
+        ("create its topics", format!("{riparian} topics create <topic> --partitions 4")),
+        ("start it, and look", format!("{riparian} groups describe <application.id>")),
+    ];
+    if running {
+        steps.remove(0);
+        steps[2..].iter_mut().for_each(|(_, command)| command.push_str(&format!(" --bootstrap {bootstrap}")));
+    }
+    let steps: Vec<String> = steps.iter().map(|(what, how)| format!("  {what:<20} {how}")).collect();
+    format!("\nYour own Kafka Streams application (4.2 or later):\n{}", steps.join("\n"))
 }

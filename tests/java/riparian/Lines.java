@@ -12,7 +12,7 @@ final class Lines {
         "reeds and willows hold the bank where the water is slow",
         "a heron waits and the water goes around it",
         "when the bank gives way another bend takes the water",
-        "no drop is lost and no drop is counted twice",
+        "every drop that falls on the hill comes down to the river",
     };
 
     private Lines() {}
