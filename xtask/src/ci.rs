@@ -179,10 +179,11 @@ fn environment(against: Against) -> Result<Vec<(String, PathBuf)>> {
         ("RIPARIAN_PYTHON".to_owned(), tools.python),
         ("RIPARIAN_KCAT".to_owned(), tools.kcat),
         ("RIPARIAN_VALGRIND".to_owned(), tools.valgrind),
+        // Also as a command line client of another broker.
+        ("RIPARIAN_BIN".to_owned(), build_server()?),
     ];
     match against {
         Against::Riparian => {
-            environment.push(("RIPARIAN_BIN".to_owned(), build_server()?));
             environment.push(("RIPARIAN_STEADY_HEARTBEAT".to_owned(), build_steady_heartbeat()?));
         }
         Against::Kafka => environment.push(("RIPARIAN_TEST_AGAINST".to_owned(), PathBuf::from("kafka"))),
