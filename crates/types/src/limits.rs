@@ -39,3 +39,5 @@ pub const CONFIG_VALUE_BYTES_MAX: usize = 32_767;
 pub const CONFIGURED_GROUPS_MAX: usize = 100_000;
 /// Longest group id that can have configs of its own, in bytes.
 pub const CONFIGURED_GROUP_ID_BYTES_MAX: usize = 32_767;
+/// The longest string of a request, in every version of it: Kafka's, and what old versions have room for.
+pub const STRING_BYTES_MAX: usize = 32_767;

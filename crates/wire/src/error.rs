@@ -48,6 +48,12 @@ pub enum DecodeError {
         /// What is left of the budget.
         left: usize,
     },
+    /// A string is longer than the protocol allows.
+    #[error("string of {length} bytes, at most 32767 are allowed")]
+    StringTooLong {
+        /// How many bytes it has.
+        length: u32,
+    },
     /// A string is not UTF-8.
     #[error("string is not UTF-8")]
     NotUtf8,

@@ -5,7 +5,7 @@ use core::str;
 
 use riparian_types::{
     Uuid,
-    limits::{DECODED_BYTES_FACTOR, DECODED_BYTES_MIN},
+    limits::{DECODED_BYTES_FACTOR, DECODED_BYTES_MIN, STRING_BYTES_MAX},
 };
 
 use crate::{DecodeError, TaggedFields, varint};
@@ -156,6 +156,10 @@ impl<'a> Reader<'a> {
         let Some(length) = length else {
             return Ok(None);
         };
+        // What came in a flexible version may have to go out in one whose strings have two bytes for their length.
+        if length as usize > STRING_BYTES_MAX {
+            return Err(DecodeError::StringTooLong { length });
+        }
         let text = str::from_utf8(self.raw(length as usize)?).map_err(|_| DecodeError::NotUtf8)?;
         Ok(Some(Cow::Borrowed(text)))
     }
@@ -388,6 +392,18 @@ mod tests {
         let length = -2;
         assert_eq!(Reader::new(&[0xff, 0xfe]).nullable_string(false), Err(DecodeError::NegativeLength { length }));
         assert_eq!(numbers(&[0xff, 0xff, 0xff, 0xfe], false), Err(DecodeError::NegativeLength { length }));
+    }
+
+    #[test]
+    fn strings_have_a_largest_length_in_every_version() {
+        let mut bytes = Vec::new();
+        crate::write::string(&mut bytes, &"x".repeat(32_767), true).unwrap();
+        assert_eq!(Reader::new(&bytes).string(true).map(|text| text.len()), Ok(32_767));
+        let mut bytes = Vec::new();
+        crate::write::string(&mut bytes, &"x".repeat(32_768), true).unwrap();
+        let error = DecodeError::StringTooLong { length: 32_768 };
+        assert_eq!(Reader::new(&bytes).string(true), Err(error));
+        assert_eq!(Reader::new(&bytes).nullable_string(true), Err(error));
     }
 
     #[test]
