@@ -108,10 +108,12 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
             TopicAsk { name, id: topic.topic_id, partitions }
         })
         .collect();
+    // However much the client takes, its answer stands in memory as a whole.
+    let bytes_max = request.max_bytes.min(ctx.broker.config.properties.int("fetch.max.bytes"));
     let fetch = Fetch {
         to: ctx.to,
-        bytes_min: usize::try_from(request.min_bytes).unwrap_or(0),
-        bytes_max: usize::try_from(request.max_bytes).unwrap_or(0),
+        bytes_min: usize::try_from(request.min_bytes.min(bytes_max)).unwrap_or(0),
+        bytes_max: usize::try_from(bytes_max).unwrap_or(0),
         topics,
     };
     let wait_ms = request.max_wait_ms.min(WAIT_MAX_MS);

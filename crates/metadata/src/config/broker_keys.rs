@@ -54,8 +54,7 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
     broker("default.replication.factor", Kind::int(1), "1",
         "The replication factor of a topic that is created without one. There is one replica, so a number above 1 counts as 1."),
     broker("delete.topic.enable", Kind::Bool, "true", "Whether topics may be deleted.").high(),
-    broker("fetch.max.bytes", Kind::int(1024), "57671680", "The most that one fetch is answered with.").unit(Unit::Bytes)
-        .no_effect("the limits that the client sends count"),
+    broker("fetch.max.bytes", Kind::int(1024), "57671680", "The most that one fetch is answered with.").unit(Unit::Bytes),
     broker("group.consumer.assignment.interval.ms", Kind::int(0), "1000",
         "Default of the groups' `consumer.assignment.interval.ms`.").unit(Unit::Millis).no_effect(NO_CONSUMER_GROUPS),
     broker("group.consumer.assignor.offload.enable", Kind::Bool, "true",
