@@ -20,6 +20,7 @@ use crate::{
     handlers::Api,
     host::Unavailable,
     request::Context,
+    texts,
 };
 
 pub(crate) const API: Api = Api { key: ApiKey::CreatePartitions, handle };
@@ -82,7 +83,7 @@ fn result(name: &TopicName, error: Option<(ErrorCode, Option<String>)>) -> Creat
     CreatePartitionsTopicResult {
         name: Cow::Owned(name.to_string()),
         error_code: code,
-        error_message: text.map(Cow::Owned),
+        error_message: text.map(texts::told),
         ..Default::default()
     }
 }

@@ -24,6 +24,7 @@ use crate::{
     handlers::{Api, config_error},
     host::Unavailable,
     request::Context,
+    texts,
 };
 
 pub(crate) const API: Api = Api { key: ApiKey::CreateTopics, handle };
@@ -109,7 +110,7 @@ fn failed(name: &str, code: ErrorCode, text: Option<String>) -> CreatableTopicRe
     CreatableTopicResult {
         name: Cow::Owned(name.to_owned()),
         error_code: code.code(),
-        error_message: text.map(Cow::Owned),
+        error_message: text.map(texts::told),
         configs: Some(Vec::new()),
         ..Default::default()
     }

@@ -18,6 +18,7 @@ use crate::{
     handlers::Api,
     host::Unavailable,
     request::Context,
+    texts,
 };
 
 pub(crate) const API: Api = Api { key: ApiKey::DeleteTopics, handle };
@@ -96,7 +97,7 @@ fn failed(topic: &TopicSelector, code: ErrorCode, text: Option<String>) -> Delet
         name,
         topic_id,
         error_code: code.code(),
-        error_message: text.map(Cow::Owned),
+        error_message: text.map(texts::told),
         ..Default::default()
     }
 }

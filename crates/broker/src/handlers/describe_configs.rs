@@ -1,6 +1,6 @@
 //! DescribeConfigs (key 32, versions 1 to 4): configs of topics, groups and this broker, with where they come from.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use riparian_metadata::{
     ConfigResource,
@@ -20,6 +20,7 @@ use crate::{
     authorizer::{Operation, Resource},
     handlers::{Api, create_topics},
     request::Context,
+    texts,
 };
 
 pub(crate) const API: Api = Api { key: ApiKey::DescribeConfigs, handle };
@@ -28,7 +29,11 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let request = DescribeConfigsRequest::decode(reader, ctx.version())?;
     reader.finish()?;
     let (synonyms, documentation) = (request.include_synonyms, request.include_documentation);
-    let results = request.resources.into_iter().map(|asked| {
+    // Once is enough: a name is short, its configs are long.
+    let mut seen = BTreeSet::new();
+    let mut resources = request.resources;
+    resources.retain(|asked| seen.insert((asked.resource_type, asked.resource_name.clone())));
+    let results = resources.into_iter().map(|asked| {
         let outcome = describe(&ctx, &asked);
         let mut result = DescribeConfigsResult {
             resource_type: asked.resource_type,
@@ -41,7 +46,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
             }
             Err((code, text)) => {
                 result.error_code = code.code();
-                result.error_message = Some(Cow::Owned(text));
+                result.error_message = Some(texts::told(text));
             }
         }
         result

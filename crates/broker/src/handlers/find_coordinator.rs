@@ -64,7 +64,7 @@ fn find(ctx: &Context<'_>, key_type: i8, key: &str) -> Coordinator<'static> {
             node_id: -1,
             port: -1,
             error_code: code as i16,
-            error_message: text.map(Cow::Owned),
+            error_message: text.map(texts::told),
             ..Default::default()
         },
         None => {

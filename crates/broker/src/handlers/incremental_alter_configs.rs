@@ -22,6 +22,7 @@ use crate::{
     handlers::{Api, config_error},
     host::Unavailable,
     request::Context,
+    texts,
 };
 
 pub(crate) const API: Api = Api { key: ApiKey::IncrementalAlterConfigs, handle };
@@ -126,7 +127,7 @@ fn result(
     resource_name: String,
     error: Option<(ErrorCode, String)>,
 ) -> AlterConfigsResourceResponse<'static> {
-    let (error_code, error_message) = error.map_or((0, None), |(code, text)| (code.code(), Some(Cow::Owned(text))));
+    let (error_code, error_message) = error.map_or((0, None), |(code, text)| (code.code(), Some(texts::told(text))));
     AlterConfigsResourceResponse {
         error_code,
         error_message,

@@ -3,7 +3,7 @@
 //! A topic that does not exist is created if both the client and `auto.create.topics.enable` allow it; the answer waits
 //! for that, so that the client finds the topic at once.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use riparian_metadata::{MetadataImage, TopicImage};
 use riparian_protocol::{
@@ -28,6 +28,9 @@ pub(crate) const API: Api = Api { key: ApiKey::Metadata, handle };
 /// All operations that Kafka knows for a topic: read, write, create, delete, alter, describe, describe configs, alter
 /// configs (bits 3 to 8, 10, 11).
 pub(crate) const TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
+
+/// The first version in which topics may be asked for by id; the field is older.
+const IDS_FROM: i16 = 12;
 
 /// What to show: a topic asked for, or found.
 enum Wanted {
@@ -59,7 +62,12 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         names.map(|name| (Wanted::Name(name.clone()), Ok(()))).collect()
     } else {
         let mut wanted = Vec::new();
+        let mut seen = BTreeSet::new();
         for topic in request.topics.into_iter().flatten() {
+            // Once is enough, as in Kafka: a name is short, what is told of a topic can be long.
+            if !seen.insert((topic.name.clone(), topic.topic_id)) {
+                continue;
+            }
             match topic.name {
                 Some(name) => {
                     let name = TopicName::from(&*name);
@@ -132,7 +140,8 @@ impl Ask {
         let failed = |code: ErrorCode| {
             let (name, topic_id) = match wanted {
                 Wanted::Name(name) => (Some(Cow::Owned(name.to_string())), Uuid::ZERO),
-                Wanted::Id(id) => (None, *id),
+                // Answers could not leave out a name before requests could.
+                Wanted::Id(id) => ((self.to.version < IDS_FROM).then_some(Cow::Borrowed("")), *id),
             };
             MetadataResponseTopic { error_code: code as i16, name, topic_id, ..Default::default() }
         };
@@ -144,6 +153,7 @@ impl Ask {
                     image.topic(name).map(|topic| (name, topic)).ok_or(ErrorCode::UnknownTopicOrPartition)
                 }
             },
+            Wanted::Id(_) if self.to.version < IDS_FROM => Err(ErrorCode::InvalidRequest),
             Wanted::Id(id) => image.topic_by_id(*id).ok_or(ErrorCode::UnknownTopicId),
         };
         match found {

@@ -66,7 +66,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                 }
                 Err((code, message)) => {
                     answer.error_code = code as i16;
-                    answer.error_message = message.map(Cow::Owned);
+                    answer.error_message = message.map(texts::told);
                 }
             }
             answers.push(answer);
@@ -194,7 +194,7 @@ fn refuse(error: &ProducedError, answer: &mut PartitionProduceResponse<'static>)
                 .iter()
                 .map(|error| BatchIndexAndErrorMessage {
                     batch_index: i32::try_from(error.batch_index).unwrap_or(i32::MAX),
-                    batch_index_error_message: Some(Cow::Owned(error.fault.to_string())),
+                    batch_index_error_message: Some(texts::told(error.fault.to_string())),
                     ..Default::default()
                 })
                 .collect();

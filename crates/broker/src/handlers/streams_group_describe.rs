@@ -22,6 +22,7 @@ use crate::{
     handlers::Api,
     host::Unavailable,
     request::Context,
+    texts,
 };
 
 pub(crate) const API: Api = Api { key: ApiKey::StreamsGroupDescribe, handle };
@@ -89,7 +90,7 @@ fn answer(_: usize, answer: Result<Reply, Unavailable>) -> Answer {
 fn refusal(group: &str, code: ErrorCode, text: Option<String>) -> res::DescribedGroup<'static> {
     res::DescribedGroup {
         error_code: code as i16,
-        error_message: text.map(Cow::Owned),
+        error_message: text.map(texts::told),
         group_id: Cow::Owned(group.to_owned()),
         ..Default::default()
     }

@@ -28,6 +28,7 @@ use crate::{
     authorizer::{Operation, Resource},
     handlers::Api,
     request::Context,
+    texts,
 };
 
 pub(crate) const API: Api = Api { key: ApiKey::StreamsGroupHeartbeat, handle };
@@ -212,7 +213,7 @@ fn error_code(error: StreamsHeartbeatError) -> (ErrorCode, Option<String>) {
 fn refusal(code: ErrorCode, text: Option<String>) -> StreamsGroupHeartbeatResponse<'static> {
     StreamsGroupHeartbeatResponse {
         error_code: code as i16,
-        error_message: text.map(Cow::Owned),
+        error_message: text.map(texts::told),
         status: Some(Vec::new()),
         ..Default::default()
     }
@@ -230,7 +231,7 @@ fn success(reply: StreamsHeartbeatReply) -> StreamsGroupHeartbeatResponse<'stati
     };
     let statuses = reply.statuses.into_iter().map(|status| res::Status {
         status_code: status.code as i8,
-        status_detail: Cow::Owned(status.detail),
+        status_detail: texts::told(status.detail),
         ..Default::default()
     });
     response.status = Some(statuses.collect());
