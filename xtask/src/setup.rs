@@ -200,7 +200,9 @@ fn ensure_classes(jdk: &Path, jars: &Path, classes: &Path) -> Result<()> {
     fs::create_dir_all(classes)?;
     shell::run_quietly(
         Command::new(jdk.join("javac"))
-            .args(["-nowarn", "-Xlint:all,-processing,-serial,-classfile,-path", "-Werror", "--release", "17", "-d"])
+            // Without it the locale decides how sources are read, and a fresh machine has none.
+            .args(["-encoding", "UTF-8", "--release", "17"])
+            .args(["-nowarn", "-Xlint:all,-processing,-serial,-classfile,-path", "-Werror", "-d"])
             .arg(classes)
             .arg("-cp")
             .arg(format!("{}/*", jars.display()))
@@ -301,19 +303,29 @@ fn collect_files(dir: &Path, extension: &str, found: &mut Vec<PathBuf>) -> Resul
     Ok(())
 }
 
-/// One slow step: its name at once, its duration when it is done.
+/// One slow step: its name at once, its duration when it is done, or that it failed when it is dropped before.
 struct Step {
     start: Instant,
+    is_done: bool,
 }
 
 impl Step {
     fn start(what: &str) -> Self {
         shell::talk_start(&format!("{what} ... "));
-        Self { start: Instant::now() }
+        Self { start: Instant::now(), is_done: false }
     }
 
-    fn done(self) {
+    fn done(mut self) {
+        self.is_done = true;
         shell::talk(&format!("{:.0} s", self.start.elapsed().as_secs_f64()));
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        if !self.is_done {
+            shell::talk("failed");
+        }
     }
 }
 
