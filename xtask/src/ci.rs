@@ -163,7 +163,7 @@ impl Runner {
     fn conformance(&self, target: &str, environment: &[(String, PathBuf)]) -> Command {
         let mut command = shell::cargo();
         command.args(["test", "--quiet", "--package", "riparian-tests", "--test", target, "--"]);
-        command.arg("--test-threads=1").env("RUST_BACKTRACE", "0");
+        command.arg(format!("--test-threads={}", suites::test_threads(target))).env("RUST_BACKTRACE", "0");
         command.args(&self.filter);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         command

@@ -32,6 +32,14 @@ pub(super) enum Work {
 /// Conformance targets about our own binary, where another broker has nothing to show.
 const OURS_ONLY: &[&str] = &["heartbeat_cost", "startup"];
 
+/// Conformance targets whose tests wait for tools more than for the server, and may run side by side.
+const SIDE_BY_SIDE: &[&str] = &["files", "tools"];
+
+/// How many tests of a conformance target run at a time.
+pub(super) fn test_threads(target: &str) -> u32 {
+    if SIDE_BY_SIDE.contains(&target) { 2 } else { 1 }
+}
+
 pub(super) fn all() -> Result<Vec<Suite>> {
     let quick = |name: &str, work| Suite { name: name.to_owned(), quick: true, work };
     let mut suites = vec![
