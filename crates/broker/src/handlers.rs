@@ -9,7 +9,7 @@ use riparian_wire::{DecodeError, Reader};
 use crate::request::Context;
 
 pub(crate) mod api_versions;
-mod config_error;
+mod config_resource;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;

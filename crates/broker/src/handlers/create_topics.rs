@@ -21,7 +21,7 @@ use riparian_wire::{DecodeError, Reader};
 use crate::{
     Broker,
     authorizer::{Operation, Resource},
-    handlers::{Api, config_error},
+    handlers::{Api, config_resource},
     host::Unavailable,
     request::Context,
     texts,
@@ -100,7 +100,7 @@ fn code(error: &CreateTopicError) -> ErrorCode {
         CreateTopicError::InvalidReplicationFactor { .. } => ErrorCode::InvalidReplicationFactor,
         CreateTopicError::InvalidAssignment(_) => ErrorCode::InvalidReplicaAssignment,
         CreateTopicError::Config(ConfigError::NullValue { .. }) => ErrorCode::InvalidConfig,
-        CreateTopicError::Config(error) => config_error::code(error),
+        CreateTopicError::Config(error) => config_resource::error_code(error),
         CreateTopicError::Limit(_) => ErrorCode::PolicyViolation,
         _ => ErrorCode::UnknownServerError,
     }

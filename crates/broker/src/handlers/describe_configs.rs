@@ -17,8 +17,8 @@ use riparian_protocol::{
 use riparian_wire::{DecodeError, Reader};
 
 use crate::{
-    authorizer::{Operation, Resource},
-    handlers::{Api, create_topics},
+    authorizer::Operation,
+    handlers::{Api, config_resource, create_topics},
     request::Context,
     texts,
 };
@@ -59,22 +59,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
 fn describe(ctx: &Context<'_>, asked: &DescribeConfigsResource<'_>) -> Result<Vec<ConfigEntry>, (ErrorCode, String)> {
     let broker = ctx.broker;
     let image = broker.image();
-    let Some(resource) = ConfigResource::from_parts(asked.resource_type, &asked.resource_name) else {
-        let text = format!(
-            "resource type {} with name '{}' has no configs here: allowed are topics (2), this broker by its number or all \
-             brokers without a name (4), and groups (32)",
-            asked.resource_type, asked.resource_name
-        );
-        return Err((ErrorCode::InvalidRequest, text));
-    };
-    let (right, denied) = match &resource {
-        ConfigResource::Topic(name) => (Resource::Topic(name), ErrorCode::TopicAuthorizationFailed),
-        ConfigResource::Broker(_) => (Resource::Cluster, ErrorCode::ClusterAuthorizationFailed),
-        ConfigResource::Group(group) => (Resource::Group(group), ErrorCode::GroupAuthorizationFailed),
-    };
-    if !ctx.allows(Operation::DescribeConfigs, right) {
-        return Err((denied, denied.message().to_owned()));
-    }
+    let resource = config_resource::find(ctx, Operation::DescribeConfigs, asked.resource_type, &asked.resource_name)?;
     let keys = &asked.configuration_keys;
     let wanted = |name: &str| keys.as_ref().is_none_or(|keys| keys.iter().any(|key| key == name));
     let layers = image.layers(broker.node_id(), &broker.config.properties);

@@ -18,8 +18,8 @@ use riparian_protocol::{
 use riparian_wire::{DecodeError, Reader};
 
 use crate::{
-    authorizer::{Operation, Resource},
-    handlers::{Api, config_error},
+    authorizer::Operation,
+    handlers::{Api, config_resource},
     host::Unavailable,
     request::Context,
     texts,
@@ -74,22 +74,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
 }
 
 fn resource(ctx: &Context<'_>, asked: &AlterConfigsResource<'_>) -> Result<AlterResource, (ErrorCode, String)> {
-    let Some(resource) = ConfigResource::from_parts(asked.resource_type, &asked.resource_name) else {
-        let text = format!(
-            "resource type {} with name '{}' has no configs here: allowed are topics (2), this broker by its number or all \
-             brokers without a name (4), and groups (32)",
-            asked.resource_type, asked.resource_name
-        );
-        return Err((ErrorCode::InvalidRequest, text));
-    };
-    let (right, denied) = match &resource {
-        ConfigResource::Topic(name) => (Resource::Topic(name), ErrorCode::TopicAuthorizationFailed),
-        ConfigResource::Broker(_) => (Resource::Cluster, ErrorCode::ClusterAuthorizationFailed),
-        ConfigResource::Group(group) => (Resource::Group(group), ErrorCode::GroupAuthorizationFailed),
-    };
-    if !ctx.allows(Operation::AlterConfigs, right) {
-        return Err((denied, denied.message().to_owned()));
-    }
+    let resource = config_resource::find(ctx, Operation::AlterConfigs, asked.resource_type, &asked.resource_name)?;
     let changes = asked.configs.iter().map(|config| {
         let operation = match config.config_operation {
             0 => AlterOperation::Set,
@@ -116,7 +101,7 @@ fn code(error: &AlterConfigsError) -> ErrorCode {
         AlterConfigsError::UnknownBroker { .. } | AlterConfigsError::InvalidGroupId | AlterConfigsError::NamedTwice => {
             ErrorCode::InvalidRequest
         }
-        AlterConfigsError::Config(error) => config_error::code(error),
+        AlterConfigsError::Config(error) => config_resource::error_code(error),
         AlterConfigsError::Limit(_) => ErrorCode::PolicyViolation,
         _ => ErrorCode::UnknownServerError,
     }
