@@ -223,3 +223,49 @@ fn senseless_requests_are_answered_or_closed_and_break_nothing() {
     assert!(complaints.is_empty(), "after a restart: {}", complaints.join("\n"));
     assert!(!topic_id(&server, "__consumer_offsets").is_zero());
 }
+
+/// A fetch that waits for a record that nobody produces.
+fn long_poll(topic: &str) -> Vec<u8> {
+    let partition = messages::fetch_request::FetchPartition {
+        current_leader_epoch: -1,
+        partition_max_bytes: 1024,
+        ..Default::default()
+    };
+    let topic = messages::fetch_request::FetchTopic {
+        topic: topic.to_owned().into(),
+        partitions: vec![partition],
+        ..Default::default()
+    };
+    let request = messages::FetchRequest {
+        max_wait_ms: i32::MAX,
+        min_bytes: 1,
+        max_bytes: 1024,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    frame(&request, 12)
+}
+
+#[test]
+fn a_long_poll_ends_with_its_client() {
+    let server = Server::start(&[]);
+    create(&server, "one", 1);
+    assert!(provoke(&server, &long_poll("one"), "a long poll").is_some());
+}
+
+#[test]
+fn a_long_poll_ends_with_the_server() {
+    let mut server = Server::start(&[]);
+    create(&server, "one", 1);
+    let mut connection = Connection::open(server.port());
+    // Both arrive together: the answer to the first shows that the second was read.
+    let frames = [frame(&messages::ApiVersionsRequest::default(), 0), long_poll("one")];
+    let framed = frames.map(|frame| [&(frame.len() as u32).to_be_bytes()[..], &frame].concat());
+    connection.send(&framed.concat());
+    assert!(connection.read_frame().is_some());
+    let started = Instant::now();
+    server.terminate().success();
+    // Below what the server gives to connections whose answers are not ready.
+    assert!(started.elapsed() < Duration::from_millis(1500), "the end took {:?}", started.elapsed());
+    assert!(connection.read_frame().is_some(), "the long poll is answered");
+}

@@ -22,7 +22,7 @@ use riparian_types::{
 
 use crate::{
     Broker, Wake,
-    host::{Host, Hosted},
+    host::Hosted,
     partition::{Owner, Partition},
 };
 
@@ -82,11 +82,11 @@ impl Hosted for MetadataMachine {
         Wake::Metadata
     }
 
-    fn introduce(broker: &Broker, now: Now, host: &Host<Self>) {
-        if let Some(image) = host.read(Self::snapshot) {
-            let end = host.partition().log().end_offset();
-            Self::publish(broker, now, end, image);
-        }
+    const IN_ORDER: bool = true;
+
+    fn introduce(broker: &Broker, now: Now, _: usize, end: Offset, image: MetadataImage) {
+        Self::publish(broker, now, end, image);
+        broker.reconcile(now);
     }
 }
 
@@ -124,6 +124,25 @@ impl Broker {
         self.partitions.insert(name.clone(), partitions.into());
     }
 
+    /// Brings partitions, configs and groups in line with the image, whatever was told of it before: a shard that is
+    /// loaded again may have lost the effects of records that became durable.
+    fn reconcile(&self, now: Now) {
+        let image = self.image();
+        let gone: Vec<_> = self
+            .partitions
+            .iter()
+            .filter_map(|entry| Some((entry.key().clone(), entry.value().first()?.topic_id)))
+            .filter(|(name, id)| name.as_str() != topic::CLUSTER_METADATA && image.topic_by_id(*id).is_none())
+            .collect();
+        gone.iter().for_each(|(name, id)| self.topic_deleted(now, name, *id));
+        for (name, summary) in image.topics() {
+            self.add_partitions(name, summary.id, summary.partitions);
+            self.topic_config_changed(name);
+        }
+        self.tell_groups_of_topics(now, Arc::new([]));
+        self.group_config_changed(now, group_overrides(&image).into_iter().map(|(group, _)| group).collect());
+    }
+
     fn topics_changed(&self, now: Now, changes: &[TopicChange]) {
         for change in changes {
             match change {
@@ -138,7 +157,10 @@ impl Broker {
                 TopicChange::Deleted { name, id, .. } => self.topic_deleted(now, name, *id),
             }
         }
-        let changed: Arc<[TopicName]> = changes.iter().map(|change| change.name().clone()).collect();
+        self.tell_groups_of_topics(now, changes.iter().map(|change| change.name().clone()).collect());
+    }
+
+    fn tell_groups_of_topics(&self, now: Now, changed: Arc<[TopicName]>) {
         let (image, as_of) = self.image_as_of();
         let view = image.view();
         for shard in &self.groups {

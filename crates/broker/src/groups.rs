@@ -15,7 +15,7 @@ use riparian_types::{GroupId, Now, Offset, java, machine::Waiter};
 
 use crate::{
     Broker, Wake, cluster,
-    host::{Continuation, Host, Hosted, Unavailable},
+    host::{Continuation, Hosted, Unavailable},
 };
 
 impl Hosted for GroupMachine {
@@ -42,15 +42,23 @@ impl Hosted for GroupMachine {
         Wake::Groups(shard)
     }
 
-    fn introduce(broker: &Broker, now: Now, host: &Host<Self>) {
-        let (image, as_of) = broker.image_as_of();
-        let view = image.view();
-        host.tell(broker, now, Command::TopicsChanged { view, as_of, changed: Arc::new([]) });
-        for (group, overrides) in cluster::group_overrides(&image) {
-            if broker.group_shard(&group) == host.number() {
-                host.tell(broker, now, Command::GroupConfigChanged { group, overrides });
+    /// Groups serve themselves; several threads may answer for one shard.
+    const IN_ORDER: bool = false;
+
+    fn introduce(broker: &Broker, now: Now, shard: usize, _: Offset, (): ()) {
+        // Among the changes of the metadata, so that nothing older is told after something newer.
+        let tell = move |broker: &Broker| {
+            let host = &broker.groups[shard];
+            let (image, as_of) = broker.image_as_of();
+            let view = image.view();
+            host.tell(broker, now, Command::TopicsChanged { view, as_of, changed: Arc::new([]) });
+            for (group, overrides) in cluster::group_overrides(&image) {
+                if broker.group_shard(&group) == shard {
+                    host.tell(broker, now, Command::GroupConfigChanged { group, overrides });
+                }
             }
-        }
+        };
+        broker.metadata.in_order(broker, Box::new(tell));
     }
 }
 

@@ -1,7 +1,8 @@
 //! A shard with a lock around it, and the requests that wait for its answers.
 //!
 //! The lock is held while the machine decides and the records are appended, never while a file is synced, an answer is
-//! encoded or another shard is called. What follows from a call is carried out after the lock is released.
+//! encoded or another shard is called. What follows from a call is carried out after the lock is released; for the
+//! metadata in the order of the calls, whatever threads they came from, so that no change overtakes another.
 
 use std::{
     collections::VecDeque,
@@ -39,8 +40,11 @@ pub(crate) trait Hosted: Machine + Sized + 'static {
     fn snapshot(&self) -> Self::Snapshot;
 
     /// Shows a snapshot to others: everything in it is durable. Called before the answers that rest on it are
-    /// released, possibly out of order: `end` is the offset up to which the snapshot goes.
+    /// released; `end` is the offset up to which the snapshot goes.
     fn publish(broker: &Broker, now: Now, end: Offset, snapshot: Self::Snapshot);
+
+    /// Whether what follows from calls is carried out in the order of the calls. It costs waiting for one another.
+    const IN_ORDER: bool;
 
     /// The name of the kind of shard, for log lines.
     const NAME: &'static str;
@@ -48,8 +52,8 @@ pub(crate) trait Hosted: Machine + Sized + 'static {
     /// How the shard is found again when a timer is due.
     fn wake(shard: usize) -> crate::Wake;
 
-    /// Tells a freshly loaded shard what it must know of the world.
-    fn introduce(broker: &Broker, now: Now, host: &Host<Self>);
+    /// The shard of this number was loaded again: tells it what it must know of the world, and the world of it.
+    fn introduce(broker: &Broker, now: Now, shard: usize, end: Offset, snapshot: Self::Snapshot);
 }
 
 /// A shard and its waiters.
@@ -67,6 +71,24 @@ struct Inner<M: Hosted> {
     timer: Option<MonoMillis>,
     /// Snapshots that are not durable yet, with the end of the log when they were taken.
     snapshots: VecDeque<(Offset, M::Snapshot)>,
+    /// What is still to be carried out, if that is done in order.
+    following: VecDeque<Following<M>>,
+    /// Somebody is carrying it out.
+    is_following: bool,
+}
+
+/// What follows from one call.
+enum Following<M: Hosted> {
+    Outcome {
+        now: Now,
+        publish: Option<(Offset, M::Snapshot)>,
+        effects: Vec<M::Effect>,
+        answers: Vec<(Continuation<M>, M::Reply)>,
+        turned_away: Vec<Continuation<M>>,
+        unloaded: Option<String>,
+    },
+    Introduce(Now, Offset, M::Snapshot),
+    Task(Box<dyn FnOnce(&Broker) + Send>),
 }
 
 impl<M: Hosted> Host<M> {
@@ -78,8 +100,14 @@ impl<M: Hosted> Host<M> {
         fresh: Box<dyn Fn() -> (M, M::Soft) + Send>,
     ) -> Self {
         let log = PartitionRecordLog::new(partition.clone(), logs);
-        let inner =
-            Inner { shard: Shard::new(log, fresh), waiting: Waiting::new(), timer: None, snapshots: VecDeque::new() };
+        let inner = Inner {
+            shard: Shard::new(log, fresh),
+            waiting: Waiting::new(),
+            timer: None,
+            snapshots: VecDeque::new(),
+            following: VecDeque::new(),
+            is_following: false,
+        };
         Self { number, partition, inner: Mutex::new(inner) }
     }
 
@@ -137,7 +165,9 @@ impl<M: Hosted> Host<M> {
     /// Handles the timers that are due.
     pub(crate) fn on_time(&self, broker: &Broker, now: Now) {
         let mut inner = self.lock();
-        inner.timer = None;
+        // An older timer than the one that counts wakes too, and leaves that one alone: else both would be set again,
+        // for ever.
+        inner.timer = inner.timer.filter(|timer| *timer > now.mono);
         let outcome = inner.shard.on_time(now);
         self.follow(broker, now, inner, outcome);
     }
@@ -181,7 +211,7 @@ impl<M: Hosted> Host<M> {
         }
     }
 
-    fn follow(&self, broker: &Broker, now: Now, mut inner: MutexGuard<'_, Inner<M>>, mut outcome: Outcome<M>) {
+    fn follow<'a>(&'a self, broker: &Broker, now: Now, mut inner: MutexGuard<'a, Inner<M>>, mut outcome: Outcome<M>) {
         self.set_timer(broker, &mut inner);
         if outcome.appended
             && let Some(machine) = inner.shard.machine()
@@ -206,42 +236,80 @@ impl<M: Hosted> Host<M> {
         if outcome.unloaded.is_some() {
             inner.snapshots.clear();
         }
-        drop(inner);
-        if let Some((end, snapshot)) = publish {
-            M::publish(broker, now, end, snapshot);
-        }
+        let (effects, unloaded) = (outcome.effects, outcome.unloaded);
+        let following = Following::Outcome { now, publish, effects, answers, turned_away, unloaded };
+        self.carry_out(broker, inner, following);
         if outcome.appended {
             broker.sync_soon(now, &self.partition);
         }
-        if !outcome.effects.is_empty() {
-            M::carry_out(broker, now, self.number, outcome.effects);
+    }
+
+    /// Runs a task after everything that was decided before, and before everything that is decided later.
+    pub(crate) fn in_order(&self, broker: &Broker, task: Box<dyn FnOnce(&Broker) + Send>) {
+        self.carry_out(broker, self.lock(), Following::Task(task));
+    }
+
+    /// Carries out what follows from a call, or leaves it to the thread that is at it.
+    fn carry_out<'a>(&'a self, broker: &Broker, mut inner: MutexGuard<'a, Inner<M>>, following: Following<M>) {
+        if !M::IN_ORDER {
+            drop(inner);
+            return self.carry_out_one(broker, following);
         }
-        for (then, reply) in answers {
-            then(broker, now, Ok(reply));
+        inner.following.push_back(following);
+        if inner.is_following {
+            return;
         }
-        for then in turned_away {
-            then(broker, now, Err(Unavailable));
+        inner.is_following = true;
+        let _guard = NoMore(self);
+        while let Some(next) = inner.following.pop_front() {
+            drop(inner);
+            self.carry_out_one(broker, next);
+            inner = self.lock();
         }
-        if let Some(reason) = outcome.unloaded {
-            tracing::error!(
-                shard = self.number,
-                kind = M::NAME,
-                reason,
-                "shard unloaded, loading it again from its log"
-            );
-            self.reload(broker, now);
+        // Under the lock that saw the end of the queue.
+        inner.is_following = false;
+    }
+
+    fn carry_out_one(&self, broker: &Broker, following: Following<M>) {
+        match following {
+            Following::Outcome { now, publish, effects, answers, turned_away, unloaded } => {
+                if let Some((end, snapshot)) = publish {
+                    M::publish(broker, now, end, snapshot);
+                }
+                if !effects.is_empty() {
+                    M::carry_out(broker, now, self.number, effects);
+                }
+                for (then, reply) in answers {
+                    then(broker, now, Ok(reply));
+                }
+                for then in turned_away {
+                    then(broker, now, Err(Unavailable));
+                }
+                if let Some(reason) = unloaded {
+                    let text = "shard unloaded, loading it again from its log";
+                    tracing::error!(shard = self.number, kind = M::NAME, reason, "{text}");
+                    self.reload(broker, now);
+                }
+            }
+            Following::Introduce(now, end, snapshot) => M::introduce(broker, now, self.number, end, snapshot),
+            Following::Task(task) => task(broker),
         }
     }
 
     /// Loads the shard again; tries again later if that fails.
     pub(crate) fn reload(&self, broker: &Broker, now: Now) {
-        match self.load(now, true) {
+        let mut inner = self.lock();
+        match inner.shard.load(now, true) {
             Ok(report) => {
                 tracing::info!(shard = self.number, kind = M::NAME, records = report.records, "shard loaded again");
-                M::introduce(broker, now, self);
-                self.arm(broker);
+                self.set_timer(broker, &mut inner);
+                let end = inner.shard.end_offset();
+                if let Some(snapshot) = inner.shard.machine().map(M::snapshot) {
+                    self.carry_out(broker, inner, Following::Introduce(now, end, snapshot));
+                }
             }
             Err(failure) => {
+                drop(inner);
                 tracing::error!(shard = self.number, kind = M::NAME, %failure, "shard can't be loaded, trying again in 1 s");
                 broker.wake_at(now.mono.plus_ms(1000), crate::Wake::Reload(Box::new(M::wake(self.number))));
             }
@@ -251,6 +319,17 @@ impl<M: Hosted> Host<M> {
     fn lock(&self) -> MutexGuard<'_, Inner<M>> {
         // A panic inside a machine is caught by the shard, so a poisoned lock means a panic in a few lines of this file.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets the next call carry things out if a panic ends the one that was at it.
+struct NoMore<'a, M: Hosted>(&'a Host<M>);
+
+impl<M: Hosted> Drop for NoMore<'_, M> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().is_following = false;
+        }
     }
 }
 

@@ -38,7 +38,7 @@ use std::{
 use bytes::Bytes;
 use dashmap::DashMap;
 use riparian_group::GroupMachine;
-use riparian_log::Logs;
+use riparian_log::{Logs, Unavailable};
 use riparian_metadata::{MetadataImage, MetadataMachine};
 use riparian_types::{MonoMillis, NodeId, Now, Offset, PartitionIndex, Prng, TopicName};
 
@@ -50,7 +50,7 @@ pub use shell::{ConnectionId, Job, Reply, Shell};
 
 use host::Host;
 use partition::{Owner, Partition};
-use timers::Timers;
+use timers::{TimerKey, Timers};
 
 /// The server without its sockets.
 pub struct Broker {
@@ -88,6 +88,17 @@ pub(crate) enum Wake {
 /// The shortest time between two runs of the same chores.
 const CHORES_INTERVAL_MIN_MS: i64 = 100;
 
+/// Lets the next append start a sync if a job panics.
+struct BrokenOff<'a>(&'a Partition);
+
+impl Drop for BrokenOff<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.sync_broke_off();
+        }
+    }
+}
+
 /// The broker can't start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -112,8 +123,20 @@ impl Broker {
         Arc::new(Connection::new(id, peer, listener))
     }
 
+    /// Tells that the client sends nothing more, or that the server is about to end: what waits only for more records is
+    /// answered with what there is, now and from now on.
+    pub fn hurry(&self, _now: Now, connection: &Connection) {
+        for fetch in connection.long_polls().end() {
+            fetch.expire(self);
+        }
+    }
+
     /// Tells that a connection is closed. Replies to it may still come and are to be dropped.
-    pub fn disconnected(&self, _now: Now, _connection: &Connection) {}
+    pub fn disconnected(&self, _now: Now, connection: &Connection) {
+        for fetch in connection.long_polls().end() {
+            fetch.abandon(self);
+        }
+    }
 
     /// Takes a request: `frame` is what follows the four bytes of its size. The reply comes through
     /// [`Shell::complete`] with this `slot`, perhaps before this returns.
@@ -171,10 +194,12 @@ impl Broker {
     }
 
     /// Sets a timer.
-    pub(crate) fn wake_at(&self, at: MonoMillis, wake: Wake) {
-        if self.timers.add(at, wake) {
+    pub(crate) fn wake_at(&self, at: MonoMillis, wake: Wake) -> TimerKey {
+        let (key, is_earliest) = self.timers.add(at, wake);
+        if is_earliest {
             self.shell.wake_at(at);
         }
+        key
     }
 
     /// Makes what was appended durable, soon, and then wakes whoever waits for it.
@@ -190,11 +215,20 @@ impl Broker {
     }
 
     fn sync(&self, partition: &Arc<Partition>) {
+        let _guard = BrokenOff(partition);
         loop {
             partition.sync_begins();
             let outcome = partition.log().sync();
             let now = self.shell.now();
+            let log = partition.log();
             match outcome {
+                // A topic that was deleted, or a log that is being opened again.
+                Ok(_) if log.unavailable() == Some(Unavailable::Closed) => partition.fail_waiters(self, now),
+                // It failed before this sync came to it.
+                Ok(end) if log.unavailable().is_some() && end < log.end_offset() => {
+                    tracing::error!(topic = %partition.topic, partition = %partition.index, "log failed, what was not durable is lost");
+                    self.on_failed(now, partition, "log failed before it could be synced");
+                }
                 Ok(_) => self.on_durable(now, partition),
                 Err(error) => {
                     tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "sync failed");
@@ -238,12 +272,15 @@ impl Broker {
     }
 
     fn reopen(&self, now: Now, partition: &Partition) {
-        match self.logs.reopen(&partition.topic, partition.index, now.wall) {
+        match self.logs.reopen(&partition.topic, partition.topic_id, partition.index, now.wall) {
             Ok(log) => partition.replace_log(log),
+            // The topic was deleted meanwhile, and perhaps made anew.
+            Err(riparian_log::OpenError::OtherTopic { .. } | riparian_log::OpenError::Partition { .. }) => {}
             Err(error) => {
                 tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "log can't be opened again");
             }
         }
+        partition.fail_waiters(self, now);
     }
 
     /// The partition, if it exists.

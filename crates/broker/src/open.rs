@@ -115,7 +115,7 @@ impl Broker {
                     "records of unknown kinds are left alone"
                 );
             }
-            GroupMachine::introduce(self, now, host);
+            GroupMachine::introduce(self, now, host.number(), host.partition().log().end_offset(), ());
             host.arm(self);
         }
         Ok(())

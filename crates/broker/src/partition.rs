@@ -38,9 +38,16 @@ pub(crate) struct Partition {
 
 #[derive(Default)]
 struct Waits {
-    durable: BTreeMap<(Offset, u64), (Arc<Countdown>, usize)>,
+    durable: BTreeMap<(Offset, u64), Wait>,
     fetches: BTreeMap<u64, Arc<ParkedFetch>>,
     next: u64,
+}
+
+/// Somebody who waits for what was appended to a log. Offsets are given again after a failure, so the log counts too.
+struct Wait {
+    log: Arc<PartitionLog>,
+    countdown: Arc<Countdown>,
+    tag: usize,
 }
 
 const IDLE: u8 = 0;
@@ -93,12 +100,35 @@ impl Partition {
         self.sync.compare_exchange(SYNCING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Counts `countdown` down when everything below `end` is durable. `tag` comes back if that fails.
-    pub(crate) fn wait_durable(&self, end: Offset, countdown: Arc<Countdown>, tag: usize) {
+    /// The job ended without an end of its own, by a panic: the next append starts another one.
+    pub(crate) fn sync_broke_off(&self) {
+        self.sync.store(IDLE, Ordering::Release);
+    }
+
+    /// Counts `countdown` down when everything in `log` below `end` is durable, perhaps at once. `tag` comes back if
+    /// that fails, as it does when this log has failed or was closed meanwhile.
+    pub(crate) fn wait_durable(
+        &self,
+        broker: &Broker,
+        now: Now,
+        log: Arc<PartitionLog>,
+        end: Offset,
+        countdown: Arc<Countdown>,
+        tag: usize,
+    ) {
         let mut waits = self.lock();
+        // Looked at under the lock: a log is durable, or unavailable, before its waiters are woken.
+        if log.durable_end() >= end {
+            drop(waits);
+            return countdown.one_done(broker, now);
+        }
+        if log.unavailable().is_some() {
+            drop(waits);
+            return countdown.one_failed(broker, now, tag);
+        }
         let age = waits.next;
         waits.next += 1;
-        waits.durable.insert((end, age), (countdown, tag));
+        waits.durable.insert((end, age), Wait { log, countdown, tag });
     }
 
     /// Wakes this fetch whenever more becomes readable.
@@ -120,31 +150,45 @@ impl Partition {
             while let Some(entry) = waits.durable.first_entry()
                 && entry.key().0 <= durable_end
             {
-                due.push(entry.remove().0);
+                due.push(entry.remove_entry());
             }
             waits.fetches.values().cloned().collect()
         };
-        for countdown in due {
-            countdown.one_done(broker, now);
+        for ((end, _), wait) in due {
+            // What was appended to a log that failed since is gone, whatever stands at its offsets now.
+            if wait.log.durable_end() >= end {
+                wait.countdown.one_done(broker, now);
+            } else {
+                wait.countdown.one_failed(broker, now, wait.tag);
+            }
         }
         for fetch in fetches {
             fetch.reconsider(broker, now);
         }
     }
 
-    /// The log failed or is gone: whoever waits for it is told.
+    /// A log failed or is gone: whoever waits for it is told.
     pub(crate) fn fail_waiters(&self, broker: &Broker, now: Now) {
         let (durable, fetches) = {
             let mut waits = self.lock();
             let fetches: Vec<_> = waits.fetches.values().cloned().collect();
-            (std::mem::take(&mut waits.durable), fetches)
+            let is_failed = |_: &_, wait: &mut Wait| wait.log.unavailable().is_some();
+            let failed: Vec<_> = waits.durable.extract_if(.., is_failed).collect();
+            (failed, fetches)
         };
-        for (countdown, tag) in durable.into_values() {
-            countdown.one_failed(broker, now, tag);
+        for (_, wait) in durable {
+            wait.countdown.one_failed(broker, now, wait.tag);
         }
         for fetch in fetches {
             fetch.reconsider(broker, now);
         }
+    }
+
+    /// How many wait for durability, and how many fetches for records.
+    #[cfg(test)]
+    pub(crate) fn waiter_counts(&self) -> (usize, usize) {
+        let waits = self.lock();
+        (waits.durable.len(), waits.fetches.len())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Waits> {

@@ -50,7 +50,8 @@ impl RecordLog for PartitionRecordLog {
     }
 
     fn reopen(&mut self, now: Now) -> Result<(), LogFailure> {
-        let log = self.logs.reopen(&self.partition.topic, self.partition.index, now.wall).map_err(failure)?;
+        let partition = &self.partition;
+        let log = self.logs.reopen(&partition.topic, partition.topic_id, partition.index, now.wall).map_err(failure)?;
         self.partition.replace_log(log);
         Ok(())
     }

@@ -28,6 +28,9 @@ use riparian_wire::Reader;
 
 use crate::{AdvertisedListener, AllowAll, Broker, BrokerConfig, Connection, ConnectionId, Job, Reply, Shell};
 
+mod order;
+mod waiting;
+
 /// A shell whose jobs run when the test says so.
 #[derive(Default)]
 struct TestShell {
@@ -80,6 +83,10 @@ impl Server {
     }
 
     fn start_with(disk: &Arc<MemDisk>, properties: &[(&str, &str)]) -> Self {
+        Self::start_flushing(disk, FlushMode::Sync, properties)
+    }
+
+    fn start_flushing(disk: &Arc<MemDisk>, flush: FlushMode, properties: &[(&str, &str)]) -> Self {
         let shell = Arc::new(TestShell::default());
         let identity = Identity {
             node_id: NodeId(1),
@@ -88,7 +95,7 @@ impl Server {
             new_directory_id: Uuid::from_random(1, 2),
         };
         let logs_config = LogsConfig {
-            flush: FlushMode::Sync,
+            flush,
             producer_expiration_ms: 86_400_000,
             topic_defaults: LogConfig::KAFKA,
             recovery_threads: 1,

@@ -1,6 +1,7 @@
 //! When something wants to be looked at again: shards with timers, parked fetches.
 //!
-//! Entries are never moved or removed before they are due: whoever is woken without need goes back to sleep.
+//! Entries are never moved: whoever is woken without need goes back to sleep. What many clients can make is removed when
+//! it is not needed any more.
 
 use std::{
     collections::BTreeMap,
@@ -14,6 +15,10 @@ pub(crate) struct Timers<T> {
     inner: Mutex<Inner<T>>,
 }
 
+/// Which entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimerKey((MonoMillis, u64));
+
 struct Inner<T> {
     entries: BTreeMap<(MonoMillis, u64), T>,
     /// How many entries there ever were: it keeps those of one time apart.
@@ -26,13 +31,26 @@ impl<T> Timers<T> {
     }
 
     /// Adds an entry; true if it is now the earliest.
-    pub(crate) fn add(&self, at: MonoMillis, entry: T) -> bool {
+    pub(crate) fn add(&self, at: MonoMillis, entry: T) -> (TimerKey, bool) {
         let mut inner = self.lock();
         let earliest = inner.entries.first_key_value().is_none_or(|((first, _), _)| at < *first);
         let key = (at, inner.count);
         inner.entries.insert(key, entry);
         inner.count += 1;
-        earliest
+        (TimerKey(key), earliest)
+    }
+
+    /// Forgets an entry, if it is still there.
+    pub(crate) fn remove(&self, TimerKey(key): TimerKey) {
+        let removed = self.lock().entries.remove(&key);
+        // What an entry holds may look at timers when it goes.
+        drop(removed);
+    }
+
+    /// How many entries there are.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.lock().entries.len()
     }
 
     /// Removes and returns an entry that is due, if there is one.

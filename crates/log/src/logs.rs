@@ -216,11 +216,15 @@ impl Logs {
     pub fn reopen(
         &self,
         topic: &TopicName,
+        topic_id: Uuid,
         partition: PartitionIndex,
         now: WallMillis,
     ) -> Result<Arc<PartitionLog>, OpenError> {
         let missing = || OpenError::Partition { topic: topic.clone(), partition };
         let old = self.find(topic, partition).ok_or_else(missing)?;
+        if old.topic_id() != topic_id {
+            return Err(OpenError::OtherTopic { topic: topic.clone(), existing: old.topic_id(), asked: topic_id });
+        }
         if !old.close_unless_syncing() {
             return Err(OpenError::SyncRunning { topic: topic.clone(), partition });
         }

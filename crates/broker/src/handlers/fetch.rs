@@ -8,7 +8,7 @@
 use std::{
     borrow::Cow,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -28,9 +28,11 @@ use riparian_wire::{DecodeError, Reader};
 use crate::{
     Broker, Wake,
     authorizer::{Operation, Resource},
+    connection::LongPolls,
     handlers::{Api, offset_for_leader_epoch},
     partition::Partition,
     request::{Context, ReplyTo},
+    timers::TimerKey,
 };
 
 pub(crate) const API: Api = Api { key: ApiKey::Fetch, handle };
@@ -67,6 +69,15 @@ pub(crate) struct ParkedFetch {
     id: u64,
     /// Taken by whoever answers.
     fetch: Mutex<Option<Fetch>>,
+    /// Where else it is noted.
+    timer: OnceLock<TimerKey>,
+    long_polls: Arc<LongPolls>,
+}
+
+impl std::fmt::Debug for ParkedFetch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParkedFetch").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
@@ -119,21 +130,31 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let wait_ms = request.max_wait_ms.min(WAIT_MAX_MS);
     match fetch.evaluate(wait_ms <= 0) {
         Some(answers) => fetch.reply(ctx.broker, &answers),
-        None => park(ctx.broker, ctx.now, fetch, wait_ms),
+        None => park(&ctx, fetch, wait_ms),
     }
     Ok(())
 }
 
-fn park(broker: &Broker, now: Now, fetch: Fetch, wait_ms: i32) {
+fn park(ctx: &Context<'_>, fetch: Fetch, wait_ms: i32) {
+    let (broker, now) = (ctx.broker, ctx.now);
     let partitions: Vec<_> = fetch.partitions().cloned().collect();
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let parked = Arc::new(ParkedFetch { id, fetch: Mutex::new(Some(fetch)) });
+    let long_polls = ctx.connection.long_polls().clone();
+    let parked = Arc::new(ParkedFetch { id, fetch: Mutex::new(Some(fetch)), timer: OnceLock::new(), long_polls });
     for partition in &partitions {
         partition.park(id, parked.clone());
     }
-    broker.wake_at(now.mono.plus_ms(i64::from(wait_ms)), Wake::Fetch(Arc::downgrade(&parked)));
+    let timer = broker.wake_at(now.mono.plus_ms(i64::from(wait_ms)), Wake::Fetch(Arc::downgrade(&parked)));
+    let _ = parked.timer.set(timer);
+    if !parked.long_polls.begin(id, &parked) {
+        parked.expire(broker);
+    }
     // Records may have become readable between the look and the parking.
     parked.reconsider(broker, now);
+    if parked.lock().is_none() {
+        // Whoever answered may have done so before all of this was noted.
+        parked.forget(broker, partitions.iter());
+    }
 }
 
 impl ParkedFetch {
@@ -147,17 +168,36 @@ impl ParkedFetch {
         self.answer(broker, true);
     }
 
+    /// Forgets it without an answer: nobody is there to read it.
+    pub(crate) fn abandon(&self, broker: &Broker) {
+        let fetch = self.lock().take();
+        if let Some(fetch) = fetch {
+            self.forget(broker, fetch.partitions());
+        }
+    }
+
+    /// Removes every note of it.
+    fn forget<'a>(&self, broker: &Broker, partitions: impl Iterator<Item = &'a Arc<Partition>>) {
+        partitions.for_each(|partition| partition.unpark(self.id));
+        self.long_polls.forget(self.id);
+        if let Some(timer) = self.timer.get() {
+            broker.timers.remove(*timer);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Fetch>> {
+        self.fetch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn answer(&self, broker: &Broker, whatever: bool) {
-        let mut guard = self.fetch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.lock();
         let Some(answers) = guard.as_ref().and_then(|fetch| fetch.evaluate(whatever)) else {
             return;
         };
         let fetch = guard.take();
         drop(guard);
         if let Some(fetch) = fetch {
-            for partition in fetch.partitions() {
-                partition.unpark(self.id);
-            }
+            self.forget(broker, fetch.partitions());
             fetch.reply(broker, &answers);
         }
     }

@@ -7,7 +7,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use riparian_log::{AppendError, Appended, ProducerError};
+use riparian_log::{AppendError, Appended, PartitionLog, ProducerError};
 use riparian_protocol::{
     ApiKey, ErrorCode,
     messages::{
@@ -16,7 +16,7 @@ use riparian_protocol::{
     },
 };
 use riparian_records::{ProducedError, check_produced};
-use riparian_types::{PartitionIndex, TopicName, topic};
+use riparian_types::{Now, Offset, PartitionIndex, TopicName, topic};
 use riparian_wire::{DecodeError, Reader};
 
 use crate::{
@@ -39,8 +39,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let request = ProduceRequest::decode(reader, ctx.version())?;
     reader.finish()?;
     let mut response = ProduceResponse::default();
-    // What must become durable: the partition, up to where, and where its answer stands in the response.
-    let mut pending: Vec<(Arc<Partition>, riparian_types::Offset, (usize, usize))> = Vec::new();
+    let mut pending: Vec<Pending> = Vec::new();
     for topic in request.topic_data {
         let name = ctx.broker.topic_name(&topic.name, topic.topic_id, ctx.version() >= 13);
         let mut answers = Vec::with_capacity(topic.partition_data.len());
@@ -58,11 +57,11 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                 }
             };
             match outcome {
-                Ok((partition, appended)) => {
+                Ok(Written { partition, log, appended }) => {
                     answer.base_offset = appended.base_offset.0;
                     answer.log_append_time_ms = appended.log_append_time.map_or(-1, |time| time.0);
                     answer.log_start_offset = appended.log_start_offset.0;
-                    pending.push((partition, riparian_types::Offset(appended.last_offset.0 + 1), at));
+                    pending.push(Pending { partition, log, end: Offset(appended.last_offset.0 + 1), at });
                 }
                 Err((code, message)) => {
                     answer.error_code = code as i16;
@@ -79,8 +78,8 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         });
     }
     let (broker, now) = (ctx.broker, ctx.now);
-    for (partition, _, _) in &pending {
-        broker.sync_soon(now, partition);
+    for one in &pending {
+        broker.sync_soon(now, &one.partition);
     }
     if request.acks == 0 {
         let failed = response.responses.iter().any(|t| t.partition_responses.iter().any(|p| p.error_code != 0));
@@ -88,23 +87,23 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         broker.shell.complete(ctx.to.connection, ctx.to.slot, if failed { Reply::Close } else { Reply::None });
         return Ok(());
     }
-    pending.retain(|(partition, end, _)| partition.log().durable_end() < *end);
+    pending.retain(|one| one.log.durable_end() < one.end);
     answer_when_durable(broker, now, ctx.to, response, pending);
     Ok(())
 }
 
 fn answer_when_durable(
     broker: &Broker,
-    now: riparian_types::Now,
+    now: Now,
     to: ReplyTo,
     mut response: ProduceResponse<'static>,
-    pending: Vec<(Arc<Partition>, riparian_types::Offset, (usize, usize))>,
+    pending: Vec<Pending>,
 ) {
     if pending.is_empty() {
         broker.reply(to, &response);
         return;
     }
-    let places: Vec<_> = pending.iter().map(|(_, _, at)| *at).collect();
+    let places: Vec<_> = pending.iter().map(|one| one.at).collect();
     let countdown = Countdown::new(
         pending.len(),
         Box::new(move |broker, _, failed| {
@@ -121,15 +120,26 @@ fn answer_when_durable(
             broker.reply(to, &response);
         }),
     );
-    for (tag, (partition, end, _)) in pending.iter().enumerate() {
-        partition.wait_durable(*end, countdown.clone(), tag);
+    for (tag, one) in pending.into_iter().enumerate() {
+        one.partition.wait_durable(broker, now, one.log, one.end, countdown.clone(), tag);
     }
-    for (partition, end, _) in &pending {
-        // It may have become durable between the append and the wait.
-        if partition.log().durable_end() >= *end {
-            partition.release(broker, now);
-        }
-    }
+}
+
+/// What must become durable before the answer may leave.
+struct Pending {
+    partition: Arc<Partition>,
+    log: Arc<PartitionLog>,
+    /// Up to where.
+    end: Offset,
+    /// Where its answer stands in the response.
+    at: (usize, usize),
+}
+
+/// A batch that was appended to a log.
+struct Written {
+    partition: Arc<Partition>,
+    log: Arc<PartitionLog>,
+    appended: Appended,
 }
 
 /// Appends one partition's batch.
@@ -139,7 +149,7 @@ fn append(
     index: PartitionIndex,
     records: Option<Cow<'_, [u8]>>,
     answer: &mut PartitionProduceResponse<'static>,
-) -> Result<(Arc<Partition>, Appended), (ErrorCode, Option<String>)> {
+) -> Result<Written, (ErrorCode, Option<String>)> {
     if !ctx.allows(Operation::Write, Resource::Topic(name)) {
         return Err((ErrorCode::TopicAuthorizationFailed, None));
     }
@@ -155,7 +165,7 @@ fn append(
         return Err((ErrorCode::InvalidTxnState, Some(texts::NO_TRANSACTIONS.to_owned())));
     }
     match log.append_produced(ctx.now, partition.leader_epoch(), &batch) {
-        Ok(appended) => Ok((partition, appended)),
+        Ok(appended) => Ok(Written { partition, log, appended }),
         Err(error) => {
             if matches!(error, AppendError::Unavailable(_)) {
                 ctx.broker.reopen_soon(&partition);

@@ -89,6 +89,7 @@ impl<P: Port> Task<P> {
             stage: Stage::Open,
             bad: None,
             ended: false,
+            hurried: false,
         };
         let end = loop {
             match self.turn(&mut io) {
@@ -124,6 +125,11 @@ impl<P: Port> Task<P> {
             if handled >= FRAMES_PER_TURN || !io.may_read() || !self.read(io)? {
                 break;
             }
+        }
+        if !io.hurried && (io.ended || io.stage != Stage::Open) {
+            // Nobody waits for the end of a long poll.
+            io.hurried = true;
+            self.port.hurry(self.clock.now(), &self.connection);
         }
         self.take_replies(io);
         self.write(io)?;
@@ -273,6 +279,8 @@ struct Io {
     bad: Option<String>,
     /// The peer sends nothing more.
     ended: bool,
+    /// The broker knows that there is no time to wait for records.
+    hurried: bool,
 }
 
 impl Io {

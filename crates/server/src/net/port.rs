@@ -17,6 +17,7 @@ pub(crate) trait Port: Send + Sync + 'static {
     fn id(connection: &Self::Connection) -> ConnectionId;
     fn handle(&self, now: Now, connection: &Self::Connection, slot: u64, frame: Bytes)
     -> Result<(), Self::CloseReason>;
+    fn hurry(&self, now: Now, connection: &Self::Connection);
     fn disconnected(&self, now: Now, connection: &Self::Connection);
     fn on_time(&self, now: Now);
     fn shutdown(&self, now: Now);
@@ -36,6 +37,10 @@ impl Port for Broker {
 
     fn handle(&self, now: Now, connection: &Connection, slot: u64, frame: Bytes) -> Result<(), CloseReason> {
         self.handle(now, connection, slot, frame)
+    }
+
+    fn hurry(&self, now: Now, connection: &Connection) {
+        self.hurry(now, connection);
     }
 
     fn disconnected(&self, now: Now, connection: &Connection) {

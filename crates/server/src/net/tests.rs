@@ -67,6 +67,8 @@ impl Port for Fake {
         Ok(())
     }
 
+    fn hurry(&self, _: Now, _: &ConnectionId) {}
+
     fn disconnected(&self, _: Now, _: &ConnectionId) {
         self.disconnected.fetch_add(1, Ordering::SeqCst);
         self.changed.notify_waiters();

@@ -117,7 +117,8 @@ fn a_failed_sync_closes_the_log_until_it_is_opened_again() {
 #[test]
 fn a_failed_log_is_opened_again_without_what_was_not_durable() {
     let mut fixture = Fixture::new(LogConfig { segment_bytes: 700, ..LogConfig::KAFKA });
-    let reopen = |fixture: &Fixture| fixture.logs().reopen(&TopicName::from("t"), PartitionIndex(0), at(0).wall);
+    let reopen =
+        |fixture: &Fixture| fixture.logs().reopen(&TopicName::from("t"), TOPIC_ID, PartitionIndex(0), at(0).wall);
     let fail_sync = |fixture: &Fixture, log: &PartitionLog| {
         fixture.disk.set_faults(MemFaults { sync_fails: true, ..MemFaults::default() });
         log.sync().unwrap_err();
@@ -144,7 +145,7 @@ fn a_failed_log_is_opened_again_without_what_was_not_durable() {
 #[test]
 fn a_log_is_not_opened_again_while_it_is_synced() {
     let fixture = Fixture::new(LogConfig::KAFKA);
-    let reopen = || fixture.logs().reopen(&TopicName::from("t"), PartitionIndex(0), at(0).wall);
+    let reopen = || fixture.logs().reopen(&TopicName::from("t"), TOPIC_ID, PartitionIndex(0), at(0).wall);
     let log = fixture.log();
     produce(&log, 0, &batch(0, 2)).unwrap();
     let ticket = log.take_sync().unwrap();
