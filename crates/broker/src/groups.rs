@@ -69,6 +69,15 @@ impl Broker {
         usize::try_from(java::coordinator_partition(group, count)).expect("never negative")
     }
 
+    /// Whether `group.coordinator.rebalance.protocols` lets streams groups be served.
+    pub(crate) fn serves_streams_groups(&self) -> bool {
+        self.config
+            .properties
+            .list("group.coordinator.rebalance.protocols")
+            .iter()
+            .any(|protocol| protocol == "streams")
+    }
+
     /// Asks the machine that serves `group`.
     pub(crate) fn ask_group(
         &self,

@@ -13,7 +13,7 @@ use riparian_protocol::{
     Message, Request, RequestHeader, ResponseHeader,
     messages::{
         CreateTopicsRequest, DeleteTopicsRequest, FetchRequest, InitProducerIdRequest, MetadataRequest, ProduceRequest,
-        StreamsGroupHeartbeatRequest,
+        StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest,
         create_topics_request::CreatableTopic,
         delete_topics_request::DeleteTopicState,
         fetch_request::{FetchPartition, FetchTopic},
@@ -357,6 +357,17 @@ fn a_streams_member_joins_gets_tasks_and_keeps_them_over_a_restart() {
     let mut server = Server::start_with(&disk, &settings);
     let after = server.ask(&steady(epoch), 1, |r| (r.error_code, r.member_epoch, r.active_tasks.is_none()));
     assert_eq!(after, (0, epoch, true));
+}
+
+#[test]
+fn streams_groups_are_refused_where_they_are_switched_off() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start_with(&disk, &[("group.coordinator.rebalance.protocols", "classic")]);
+    server.create_topic("words", 1);
+    assert_eq!(server.ask(&join("m"), 1, |r| r.error_code), 35, "UNSUPPORTED_VERSION");
+    let request = StreamsGroupDescribeRequest { group_ids: vec!["app".into(), "".into()], ..Default::default() };
+    let codes: Vec<_> = server.ask(&request, 0, |r| r.groups.iter().map(|group| group.error_code).collect());
+    assert_eq!(codes, [35, 35]);
 }
 
 #[test]

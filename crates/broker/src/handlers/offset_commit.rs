@@ -127,6 +127,11 @@ fn error_code(error: &OffsetCommitError) -> ErrorCode {
         OffsetCommitError::UnknownMemberId => ErrorCode::UnknownMemberId,
         OffsetCommitError::StaleMemberEpoch => ErrorCode::StaleMemberEpoch,
         OffsetCommitError::UnsupportedVersion => ErrorCode::UnsupportedVersion,
-        _ => ErrorCode::UnknownServerError,
+        // Told in the log when the group was loaded.
+        OffsetCommitError::Internal(_) => ErrorCode::UnknownServerError,
+        other => {
+            tracing::error!(?other, "commit error without a code");
+            ErrorCode::UnknownServerError
+        }
     }
 }

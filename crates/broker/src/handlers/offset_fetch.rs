@@ -130,14 +130,26 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
 
 type Found = Result<Vec<(TopicName, Vec<FetchedOffset>)>, ErrorCode>;
 
-/// The one place where this operation's errors become codes.
 fn answer(_: usize, answer: Result<Reply, Unavailable>) -> Found {
     match answer {
         Ok(Reply::OffsetFetch(Ok(topics))) => Ok(topics),
-        Ok(Reply::OffsetFetch(Err(OffsetFetchError::UnknownMemberId))) => Err(ErrorCode::UnknownMemberId),
-        Ok(Reply::OffsetFetch(Err(OffsetFetchError::StaleMemberEpoch))) => Err(ErrorCode::StaleMemberEpoch),
+        Ok(Reply::OffsetFetch(Err(error))) => Err(error_code(&error)),
         Ok(_) => Err(ErrorCode::UnknownServerError),
         Err(Unavailable) => Err(ErrorCode::NotCoordinator),
+    }
+}
+
+/// The one place where this operation's errors become codes.
+fn error_code(error: &OffsetFetchError) -> ErrorCode {
+    match error {
+        OffsetFetchError::UnknownMemberId => ErrorCode::UnknownMemberId,
+        OffsetFetchError::StaleMemberEpoch => ErrorCode::StaleMemberEpoch,
+        // Told in the log when the group was loaded.
+        OffsetFetchError::Internal(_) => ErrorCode::UnknownServerError,
+        other => {
+            tracing::error!(?other, "offset fetch error without a code");
+            ErrorCode::UnknownServerError
+        }
     }
 }
 

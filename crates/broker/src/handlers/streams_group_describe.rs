@@ -39,6 +39,11 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let mut questions: Vec<(usize, GroupQuestion)> = Vec::new();
     let mut asked = Vec::new();
     for id in &request.group_ids {
+        if !ctx.broker.serves_streams_groups() {
+            let text = texts::NO_STREAMS_GROUPS.to_owned();
+            response.groups.push(refusal(id, ErrorCode::UnsupportedVersion, Some(text)));
+            continue;
+        }
         let refused = if id.is_empty() {
             Some(ErrorCode::InvalidGroupId)
         } else if !ctx.allows(Operation::Describe, Resource::Group(id)) {

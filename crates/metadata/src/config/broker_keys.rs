@@ -82,7 +82,7 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
         "How long the coordinator gathers writes; -1 adapts to the load.").unit(Unit::Millis)
         .no_effect("writes that wait for the same sync share it anyway"),
     broker("group.coordinator.rebalance.protocols", Kind::ListOf(&["consumer", "classic", "share", "streams"]), "classic,consumer,streams",
-        "The group protocols that are served.").no_effect("streams groups are always served, others not yet"),
+        "The group protocols that are served. Without `streams`, heartbeats and descriptions of streams groups are refused; the others are not served yet."),
     broker("group.coordinator.threads", Kind::int(1), "4", "Threads of the group coordinator.").high().no_effect(THREADS),
     broker("group.initial.rebalance.delay.ms", Kind::ANY_INT, "3000",
         "How long a new classic group waits for more members.").unit(Unit::Millis).no_effect(NO_CLASSIC_GROUPS),
