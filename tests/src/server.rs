@@ -27,17 +27,21 @@ pub struct Server {
 impl Server {
     /// Starts a server with settings of `server.properties`.
     pub fn start(settings: &[(&str, &str)]) -> Self {
-        Self::start_on(0, settings)
+        Self::start_on(against(), 0, settings)
+    }
+
+    /// The same, whichever server the run is about: for comparisons.
+    pub fn start_this(against: Against, settings: &[(&str, &str)]) -> Self {
+        Self::start_on(against, 0, settings)
     }
 
     /// Starts a server that tells its clients to come back through another port.
     pub fn start_behind(port: u16, settings: &[(&str, &str)]) -> Self {
         let advertised = format!("PLAINTEXT://127.0.0.1:{port}");
-        Self::start_on(free_port(), &[settings, &[("advertised.listeners", &advertised)]].concat())
+        Self::start_on(against(), free_port(), &[settings, &[("advertised.listeners", &advertised)]].concat())
     }
 
-    fn start_on(port: u16, settings: &[(&str, &str)]) -> Self {
-        let against = against();
+    fn start_on(against: Against, port: u16, settings: &[(&str, &str)]) -> Self {
         let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let dir = tempfile::Builder::new().prefix("riparian-test-").tempdir();
         let dir = dir.expect("a temporary directory can be made");

@@ -1,0 +1,301 @@
+//! The commands of scripts about groups, read from their words.
+
+use std::fmt;
+
+use crate::{Task, Topology};
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `topics in=2 out=0`: creates a topic, grows it, or deletes it (0).
+    Topics(Vec<(String, i32)>),
+    /// `unheard in=2`: the same, but the machine is not told (virtual time only).
+    Unheard(Vec<(String, i32)>),
+    /// `await r=2 c=2`: waits until the server has created these topics itself.
+    Await(Vec<(String, i32)>),
+    /// `failed t=text`: the server could not create a topic (virtual time only).
+    CreationFailed(Vec<(String, String)>),
+    /// `topology@1 0: a > r / 1: ~r +c`: what members have that join from now on.
+    Topology(Topology),
+    /// `config standbys=1`: settings of the group; `-` takes one away.
+    Config {
+        /// The group.
+        group: String,
+        /// Kafka's keys and the values.
+        entries: Vec<(String, Option<String>)>,
+    },
+    /// `join`, `beat`, `ack`, `leave`, `rest`.
+    Heartbeat(HeartbeatWords),
+    /// `wait 3s`, `wait 300ms`.
+    Wait {
+        /// How long.
+        ms: u64,
+    },
+    /// `restart`: the server is killed and comes back.
+    Restart,
+    /// `close`: the connection is closed; the next command opens another one.
+    Close,
+    /// `describe`.
+    Describe {
+        /// The group.
+        group: String,
+    },
+    /// `list states=stable types=streams`.
+    List {
+        /// Only groups in these states.
+        states: Vec<String>,
+        /// Only groups of these types.
+        types: Vec<String>,
+    },
+    /// `delete`.
+    Delete {
+        /// The group.
+        group: String,
+    },
+    /// `commit m epoch=3 in-0=17`.
+    Commit(OffsetWords),
+    /// `fetch m epoch=3 of=in-0,in-1`.
+    Fetch(OffsetWords),
+    /// `forget of=in-0`.
+    Forget(OffsetWords),
+}
+
+/// A heartbeat, as far as the script says what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeartbeatWords {
+    /// `join`, `beat`, `ack`, `leave`, `rest`.
+    pub kind: String,
+    /// Who sends it.
+    pub member: String,
+    /// To which group.
+    pub group: String,
+    /// The answer gets lost: the member does not learn from it.
+    pub is_lost: bool,
+    /// `key=value` and plain words, in order.
+    pub words: Vec<(String, Option<String>)>,
+}
+
+/// What the three commands about offsets say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OffsetWords {
+    /// The group.
+    pub group: String,
+    /// The member; `None` is written `-`.
+    pub member: Option<String>,
+    /// `instance=i`.
+    pub instance: Option<String>,
+    /// `epoch=3`, otherwise -1.
+    pub epoch: i32,
+    /// `v8`.
+    pub version: Option<i16>,
+    /// `stable`: not while a transaction may still change it.
+    pub require_stable: bool,
+    /// Topic, partition, and what is committed there.
+    pub partitions: Vec<(String, i32, i64)>,
+    /// Whether `of=` was left out: all there are.
+    pub all: bool,
+}
+
+/// A word that is not understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandError {
+    word: String,
+    needed: String,
+}
+
+impl CommandError {
+    pub(crate) fn new(word: &str, needed: &str) -> Self {
+        Self { word: word.to_owned(), needed: needed.to_owned() }
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not {}", self.word, self.needed)
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+/// Short names for the settings of a group; other keys are written in full.
+const CONFIG_KEYS: [(&str, &str); 8] = [
+    ("session", "streams.session.timeout.ms"),
+    ("interval", "streams.heartbeat.interval.ms"),
+    ("standbys", "streams.num.standby.replicas"),
+    ("delay", "streams.initial.rebalance.delay.ms"),
+    ("assignment", "streams.assignment.interval.ms"),
+    ("offsets", "streams.task.offset.interval.ms"),
+    ("tags", "streams.rack.aware.assignment.tags"),
+    ("assignor", "streams.assignor.name"),
+];
+
+struct Words<'a>(Vec<&'a str>);
+
+impl<'a> Words<'a> {
+    fn value(&self, key: &str) -> Option<&'a str> {
+        self.0.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.0.contains(&word)
+    }
+
+    fn group(&self) -> String {
+        text(self.value("in").unwrap_or("g"))
+    }
+
+    fn list(&self, key: &str) -> Vec<String> {
+        self.value(key).map(|values| values.split(',').map(String::from).collect()).unwrap_or_default()
+    }
+
+    fn counts(&self) -> Result<Vec<(String, i32)>, CommandError> {
+        let wrong = |word: &str| CommandError::new(word, "a topic and its number of partitions, such as in=2");
+        let parse = |word: &&str| {
+            let (name, count) = word.split_once('=').ok_or_else(|| wrong(word))?;
+            Ok((name.to_owned(), count.parse().map_err(|_| wrong(word))?))
+        };
+        self.0[1..].iter().map(parse).collect()
+    }
+
+    fn number<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>, CommandError> {
+        let parse = |value: &str| value.parse().map_err(|_| CommandError::new(value, &format!("a number for {key}=")));
+        self.value(key).map(parse).transpose()
+    }
+}
+
+/// A value: `''` is nothing, `_` inside stands for a space.
+pub(crate) fn text(value: &str) -> String {
+    if value == "''" { String::new() } else { value.replace("%20", " ") }
+}
+
+impl Command {
+    /// Reads a command.
+    pub fn parse(line: &str) -> Result<Self, CommandError> {
+        if let Some(topology) = line.strip_prefix("topology") {
+            return Ok(Self::Topology(Topology::parse(topology)?));
+        }
+        let (is_lost, line) = line.strip_prefix("lost ").map_or((false, line), |line| (true, line));
+        let words = Words(line.split_whitespace().collect());
+        let first = words.0.first().copied().unwrap_or_default();
+        let group = words.group();
+        Ok(match first {
+            "topics" => Self::Topics(words.counts()?),
+            "unheard" => Self::Unheard(words.counts()?),
+            "await" => Self::Await(words.counts()?),
+            "failed" => Self::CreationFailed(
+                words.0[1..]
+                    .iter()
+                    .filter_map(|word| word.split_once('='))
+                    .map(|(name, why)| (name.into(), why.replace('_', " ")))
+                    .collect(),
+            ),
+            "config" => Self::Config { group, entries: configs(&words)? },
+            "join" | "beat" | "ack" | "leave" | "rest" => Self::Heartbeat(heartbeat(&words, group, is_lost)?),
+            "wait" => Self::Wait { ms: duration_ms(words.0.get(1).copied().unwrap_or_default())? },
+            "restart" => Self::Restart,
+            "close" => Self::Close,
+            "describe" => Self::Describe { group },
+            "list" => Self::List { states: words.list("states"), types: words.list("types") },
+            "delete" => Self::Delete { group },
+            "commit" => Self::Commit(offsets(&words)?),
+            "fetch" => Self::Fetch(offsets(&words)?),
+            "forget" => Self::Forget(offsets(&words)?),
+            other => return Err(CommandError::new(other, "a command")),
+        })
+    }
+}
+
+fn configs(words: &Words<'_>) -> Result<Vec<(String, Option<String>)>, CommandError> {
+    let mut entries = Vec::new();
+    for word in words.0[1..].iter().filter(|word| !word.starts_with("in=")) {
+        let (key, value) =
+            word.split_once('=').ok_or_else(|| CommandError::new(word, "a setting, such as standbys=1"))?;
+        let key = CONFIG_KEYS.iter().find(|(short, _)| *short == key).map_or(key, |(_, full)| full);
+        entries.push((key.to_owned(), (value != "-").then(|| text(value))));
+    }
+    Ok(entries)
+}
+
+fn heartbeat(words: &Words<'_>, group: String, is_lost: bool) -> Result<HeartbeatWords, CommandError> {
+    let member = words.0.get(1).ok_or_else(|| CommandError::new(words.0[0], "complete: who sends it?"))?;
+    let rest = words.0[2..].iter().map(|word| match word.split_once('=') {
+        Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
+        None => ((*word).to_owned(), None),
+    });
+    let words = (words.0[0], rest.filter(|(key, _)| key != "in").collect());
+    Ok(HeartbeatWords { kind: words.0.into(), member: (*member).into(), group, is_lost, words: words.1 })
+}
+
+fn duration_ms(text: &str) -> Result<u64, CommandError> {
+    let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1),
+        (None, Some(number)) => (number, 1000),
+        (None, None) => (text, 0),
+    };
+    let wrong = || CommandError::new(text, "a duration, such as 3s or 300ms");
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    if unit == 0 { Err(wrong()) } else { Ok(number * unit) }
+}
+
+fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
+    let partition = |word: &str| -> Result<(String, i32), CommandError> {
+        let parts = word.rsplit_once('-').and_then(|(topic, index)| Some((topic, index.parse().ok()?)));
+        let (topic, index) = parts.ok_or_else(|| CommandError::new(word, "a partition, such as in-0"))?;
+        Ok((topic.to_owned(), index))
+    };
+    let mut partitions = Vec::new();
+    for word in words.list("of") {
+        let (topic, index) = partition(&word)?;
+        partitions.push((topic, index, -1));
+    }
+    for word in words.0.iter().skip(2) {
+        let Some((name, offset)) = word.split_once('=') else { continue };
+        if ["in", "epoch", "of", "instance"].contains(&name) {
+            continue;
+        }
+        let (topic, index) = partition(name)?;
+        let offset = offset.parse().map_err(|_| CommandError::new(word, "a committed offset, such as in-0=17"))?;
+        partitions.push((topic, index, offset));
+    }
+    let version = words.0.iter().find_map(|word| word.strip_prefix('v')?.parse().ok());
+    let member = words.0.get(1).copied().filter(|word| *word != "-" && !word.contains('='));
+    Ok(OffsetWords {
+        group: words.group(),
+        member: member.map(text),
+        instance: words.value("instance").map(text),
+        epoch: words.number("epoch")?.unwrap_or(-1),
+        version,
+        require_stable: words.has("stable"),
+        partitions,
+        all: words.value("of").is_none(),
+    })
+}
+
+/// `0_0,0_1|1_0|`: active, standby, warm-up; a list that is missing or `-` is null.
+pub(crate) fn owned(value: &str) -> Result<[Option<Vec<Task>>; 3], CommandError> {
+    let mut lists = [None, None, None];
+    for (list, text) in lists.iter_mut().zip(value.split('|')) {
+        *list = if text == "-" { None } else { Some(Task::parse_list(text)?) };
+    }
+    Ok(lists)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read() {
+        let parse = |line: &str| Command::parse(line).map_err(|error| error.to_string());
+        assert_eq!(parse("topics in=2 out=0"), Ok(Command::Topics(vec![("in".into(), 2), ("out".into(), 0)])));
+        assert_eq!(parse("wait 3s"), Ok(Command::Wait { ms: 3000 }));
+        assert_eq!(parse("wait 30ms"), Ok(Command::Wait { ms: 30 }));
+        assert_eq!(parse("wait 30"), Err("`30` is not a duration, such as 3s or 300ms".to_owned()));
+        let entries = vec![("streams.num.standby.replicas".to_owned(), Some("1".to_owned())), ("k".to_owned(), None)];
+        assert_eq!(parse("config standbys=1 k=-"), Ok(Command::Config { group: "g".into(), entries }));
+        assert_eq!(parse("dance"), Err("`dance` is not a command".to_owned()));
+        let Ok(Command::Commit(commit)) = parse("commit m in=h epoch=3 my-topic-1=17 v8") else { panic!() };
+        assert_eq!((commit.group.as_str(), commit.member.as_deref(), commit.version), ("h", Some("m"), Some(8)));
+        assert_eq!((commit.epoch, commit.partitions), (3, vec![("my-topic".into(), 1, 17)]));
+    }
+}

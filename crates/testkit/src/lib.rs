@@ -1,0 +1,28 @@
+//! The script language of the tests; `docs/SCRIPTS.md` has its grammar.
+//!
+//! A script is a text file: commands, and under each what it led to.
+//! The same file can be run by anything that can carry out commands: a machine in virtual time, a simulator, our server,
+//! a broker of Apache Kafka.
+//! This crate owns the file ([`Script`]: steps, comments, placeholders, differences, rewriting), the commands
+//! ([`Command`]), what members remember between them ([`Members`]) and how answers and records are written down
+//! ([`show`]).
+//!
+//! **Invariant:** whoever runs a script, the same answer is the same text.
+//! *Absent on purpose:* every workspace crate. Who runs scripts turns its own types into those of this crate.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod command;
+mod matching;
+mod members;
+mod script;
+pub mod show;
+mod tasks;
+mod topology;
+
+pub use command::{Command, CommandError, HeartbeatWords, OffsetWords};
+pub use members::{Heartbeat, Members};
+pub use script::{Mismatch, Runner, Script, ScriptError, is_blessing};
+pub use tasks::{Task, TaskLists, TaskOffset};
+pub use topology::{CopartitionGroup, InternalTopic, Subtopology, Topology};

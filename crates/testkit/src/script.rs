@@ -1,0 +1,341 @@
+//! A script as a file: steps, what is expected of each, comments; checking and rewriting.
+//!
+//! ```text
+//! # a comment
+//! > a command
+//!   a line that it leads to
+//!   kafka D-01: a line that only Kafka shows, because of difference D-01 of docs/differences.md
+//!   riparian D-01: a line that only Riparian shows
+//!   at +300           only where time is virtual
+//! ```
+
+use std::{collections::BTreeSet, fmt, fs, path::Path};
+
+use crate::matching::{Bindings, fill_in, line_matches};
+
+/// With this variable set, checks rewrite what is expected instead of failing.
+const BLESS_VARIABLE: &str = "RIPARIAN_BLESS";
+/// Lines that only a runner in virtual time can know.
+const VIRTUAL_TIME_ONLY: [&str; 2] = ["at +", "create "];
+
+/// Whether expectations are to be rewritten.
+pub fn is_blessing() -> bool {
+    std::env::var_os(BLESS_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+/// Who carries out the commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runner {
+    /// A broker of Apache Kafka.
+    Kafka,
+    /// Our server.
+    Riparian,
+    /// A part of ours in virtual time.
+    VirtualTime,
+}
+
+impl Runner {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kafka => "kafka",
+            Self::Riparian | Self::VirtualTime => "riparian",
+        }
+    }
+
+    /// The line as this runner should show it; `None` if it should not.
+    fn sees(self, line: &str) -> Option<&str> {
+        if self != Self::VirtualTime && VIRTUAL_TIME_ONLY.iter().any(|prefix| line.starts_with(prefix)) {
+            return None;
+        }
+        match marked(line) {
+            Some((who, _, line)) => (who == self.name()).then_some(line),
+            None => Some(line),
+        }
+    }
+}
+
+/// A line that belongs to one side: who, the id of the difference, the line.
+fn marked(line: &str) -> Option<(&str, &str, &str)> {
+    let (mark, line) = line.split_once(": ")?;
+    let (who, id) = mark.split_once(' ')?;
+    (["kafka", "riparian"].contains(&who) && id.starts_with("D-")).then_some((who, id, line))
+}
+
+/// A script.
+#[derive(Clone, Debug)]
+pub struct Script {
+    path: String,
+    steps: Vec<Step>,
+    /// Comments and empty lines after the last step.
+    tail: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    /// Comments and empty lines before it.
+    lead: Vec<String>,
+    /// The number of the command's line, from 1.
+    line: usize,
+    command: String,
+    expected: Vec<String>,
+}
+
+/// A file that cannot be read or is no script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptError {
+    /// File and line.
+    pub place: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+/// A step that led to something else than expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// File and line of the command.
+    pub place: String,
+    /// The command.
+    pub command: String,
+    /// What should have come.
+    pub expected: Vec<String>,
+    /// What came; an error when the command could not be carried out.
+    pub actual: Result<Vec<String>, String>,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: > {}", self.place, self.command)?;
+        let actual = match &self.actual {
+            Ok(actual) => actual,
+            Err(error) => return write!(f, "    cannot be carried out: {error}"),
+        };
+        let mut ignored = Bindings::new();
+        let is_same = |index: usize| match (self.expected.get(index), actual.get(index)) {
+            (Some(expected), Some(actual)) => line_matches(expected, actual, &mut ignored),
+            _ => false,
+        };
+        let same: Vec<bool> = (0..self.expected.len().max(actual.len())).map(is_same).collect();
+        for (name, lines) in [("expected", &self.expected), ("came", actual)] {
+            writeln!(f, "    {name}:{}", if lines.is_empty() { " nothing" } else { "" })?;
+            for (line, is_same) in lines.iter().zip(&same) {
+                writeln!(f, "    {} {line}", if *is_same { ' ' } else { '!' })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+impl Script {
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Self, ScriptError> {
+        let place = path.display().to_string();
+        let text =
+            fs::read_to_string(path).map_err(|error| ScriptError { place: place.clone(), what: error.to_string() })?;
+        Self::parse(&place, &text)
+    }
+
+    /// Reads a text.
+    pub fn parse(path: &str, text: &str) -> Result<Self, ScriptError> {
+        let mut script = Self { path: path.to_owned(), steps: Vec::new(), tail: Vec::new() };
+        for (index, line) in text.lines().enumerate() {
+            let trimmed = line.trim_end();
+            if let Some(command) = trimmed.strip_prefix("> ") {
+                let lead = std::mem::take(&mut script.tail);
+                let command = command.trim().to_owned();
+                script.steps.push(Step { lead, line: index + 1, command, expected: Vec::new() });
+            } else if trimmed.is_empty() || trimmed.starts_with('#') {
+                script.tail.push(trimmed.to_owned());
+            } else {
+                let step = script.steps.last_mut().filter(|_| script.tail.is_empty() && line.starts_with("  "));
+                let Some(step) = step else {
+                    let what =
+                        "neither a command (`> `), nor what follows one (two spaces), nor a comment (`#`)".to_owned();
+                    return Err(ScriptError { place: format!("{path}:{}", index + 1), what });
+                };
+                step.expected.push(line[2..].to_owned());
+            }
+        }
+        Ok(script)
+    }
+
+    /// The commands, as written.
+    pub fn commands(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().map(|step| step.command.as_str())
+    }
+
+    /// The ids of the differences it names.
+    pub fn differences(&self) -> BTreeSet<&str> {
+        let lines = self.steps.iter().flat_map(|step| &step.expected);
+        lines.filter_map(|line| marked(line).map(|(_, id, _)| id)).collect()
+    }
+
+    /// Carries out all commands and stops at the first that leads to something else than expected.
+    pub fn check(
+        &self,
+        runner: Runner,
+        mut carry_out: impl FnMut(&str) -> Result<Vec<String>, String>,
+    ) -> Result<(), Mismatch> {
+        let mut bindings = Bindings::new();
+        self.steps.iter().try_for_each(|step| self.check_step(step, runner, &mut bindings, &mut carry_out))
+    }
+
+    /// Carries out all commands and gives the text of the script as it should be: a step that led to what is expected
+    /// stays as it is written. Stops at a command that cannot be carried out.
+    pub fn bless(
+        &self,
+        runner: Runner,
+        mut carry_out: impl FnMut(&str) -> Result<Vec<String>, String>,
+    ) -> Result<String, Mismatch> {
+        let mut bindings = Bindings::new();
+        let mut blessed = self.clone();
+        for step in &mut blessed.steps {
+            match self.check_step(step, runner, &mut bindings, &mut carry_out) {
+                Ok(()) => {}
+                Err(Mismatch { actual: Ok(actual), .. }) => step.expected = actual,
+                Err(mismatch) => return Err(mismatch),
+            }
+        }
+        Ok(blessed.to_string())
+    }
+
+    /// Carries out all commands of a script that holds what Kafka does, and gives its text with every line in which we
+    /// differ marked with the id of the reason.
+    pub fn mark(
+        &self,
+        id: &str,
+        mut carry_out: impl FnMut(&str) -> Result<Vec<String>, String>,
+    ) -> Result<String, Mismatch> {
+        let mut bindings = Bindings::new();
+        let mut marked = self.clone();
+        for step in &mut marked.steps {
+            match self.check_step(step, Runner::Riparian, &mut bindings, &mut carry_out) {
+                Ok(()) => {}
+                Err(Mismatch { actual: Ok(actual), .. }) => step.expected = with_marks(id, &step.expected, &actual),
+                Err(mismatch) => return Err(mismatch),
+            }
+        }
+        Ok(marked.to_string())
+    }
+
+    /// Checks a file, or rewrites it when [`is_blessing`].
+    pub fn check_file(
+        path: &Path,
+        runner: Runner,
+        carry_out: impl FnMut(&str) -> Result<Vec<String>, String>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let script = Self::load(path)?;
+        if !is_blessing() {
+            return Ok(script.check(runner, carry_out)?);
+        }
+        Ok(fs::write(path, script.bless(runner, carry_out)?)?)
+    }
+
+    fn check_step(
+        &self,
+        step: &Step,
+        runner: Runner,
+        bindings: &mut Bindings,
+        carry_out: &mut impl FnMut(&str) -> Result<Vec<String>, String>,
+    ) -> Result<(), Mismatch> {
+        let filled = fill_in(&step.command, bindings).map_err(|name| format!("${name} stands for nothing yet"));
+        let actual = filled.and_then(|command| carry_out(&command));
+        let expected: Vec<String> =
+            step.expected.iter().filter_map(|line| runner.sees(line).map(str::to_owned)).collect();
+        if let Ok(actual) = &actual {
+            let mut tried = bindings.clone();
+            let pairs = expected.iter().zip(actual);
+            let is_match = expected.len() == actual.len()
+                && pairs.into_iter().all(|(expected, actual)| line_matches(expected, actual, &mut tried));
+            if is_match {
+                *bindings = tried;
+                return Ok(());
+            }
+        }
+        // As in the file, and with what is known by now.
+        let expected = expected.iter().map(|line| fill_in(line, bindings).unwrap_or_else(|_| line.clone())).collect();
+        Err(Mismatch { place: format!("{}:{}", self.path, step.line), command: step.command.clone(), expected, actual })
+    }
+}
+
+/// Both sides of a step: the lines at the start and at the end that are the same are common.
+fn with_marks(id: &str, kafka: &[String], riparian: &[String]) -> Vec<String> {
+    let is_same = |(a, b): &(&String, &String)| line_matches(a, b, &mut Bindings::new());
+    let start = kafka.iter().zip(riparian).take_while(is_same).count();
+    let rest = (&kafka[start..], &riparian[start..]);
+    let end = rest.0.iter().rev().zip(rest.1.iter().rev()).take_while(is_same).count();
+    let own = |who: &str, lines: &[String]| -> Vec<String> {
+        lines[..lines.len() - end].iter().map(|line| format!("{who} {id}: {line}")).collect()
+    };
+    [kafka[..start].to_vec(), own("kafka", rest.0), own("riparian", rest.1), kafka[kafka.len() - end..].to_vec()]
+        .concat()
+}
+
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for step in &self.steps {
+            step.lead.iter().try_for_each(|line| writeln!(f, "{line}"))?;
+            writeln!(f, "> {}", step.command)?;
+            step.expected.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        }
+        self.tail.iter().try_for_each(|line| writeln!(f, "{line}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# first\n> join a\n  epoch 1 [$x | ]\n  status 3: *\n  at +300\n\n# second\n> beat a owned=$x\n  kafka D-01: epoch 1 -\n  riparian D-01: epoch 1 [$x | ]\n# end\n";
+
+    fn answers(command: &str) -> Result<Vec<String>, String> {
+        Ok(match command {
+            "join a" => vec!["epoch 1 [0_0 | ]".to_owned(), "status 3: Missing".to_owned()],
+            "beat a owned=0_0" => vec!["epoch 1 -".to_owned()],
+            other => return Err(other.to_owned()),
+        })
+    }
+
+    #[test]
+    fn scripts_are_printed_as_they_are_read() {
+        assert_eq!(Script::parse("t", TEXT).map(|script| script.to_string()), Ok(TEXT.to_owned()));
+        let error = Script::parse("t", "> a\nb\n").expect_err("b is nothing");
+        assert!(error.to_string().starts_with("t:2: neither"), "{error}");
+    }
+
+    #[test]
+    fn each_side_has_its_own_lines() {
+        let script = Script::parse("t", TEXT).expect("it is a script");
+        assert_eq!(script.differences(), BTreeSet::from(["D-01"]));
+        assert_eq!(script.check(Runner::Kafka, answers), Ok(()));
+        let mismatch = script.check(Runner::Riparian, answers).expect_err("it answers as Kafka does");
+        let shown = mismatch.to_string();
+        assert!(shown.starts_with("t:8: > beat a owned=$x\n"), "{shown}");
+        assert!(shown.contains("! epoch 1 [0_0 | ]") && shown.contains("! epoch 1 -"), "{shown}");
+    }
+
+    #[test]
+    fn differences_are_marked() {
+        let script = Script::parse("t", "> join a\n  epoch 1 [0_1 | ]\n  status 3: *\n").expect("it is a script");
+        let marked = "> join a\n  kafka D-07: epoch 1 [0_1 | ]\n  riparian D-07: epoch 1 [0_0 | ]\n  status 3: *\n";
+        assert_eq!(script.mark("D-07", answers), Ok(marked.to_owned()));
+    }
+
+    #[test]
+    fn blessing_keeps_what_is_right() {
+        let script = Script::parse("t", TEXT).expect("it is a script");
+        assert_eq!(script.bless(Runner::Kafka, answers), Ok(TEXT.to_owned()));
+        let wrong = Script::parse("t", &TEXT.replace("epoch 1 -", "epoch 2 -")).expect("it is a script");
+        let blessed = wrong.bless(Runner::Kafka, answers).expect("all commands are carried out");
+        assert!(blessed.contains("$x") && blessed.ends_with("> beat a owned=$x\n  epoch 1 -\n# end\n"), "{blessed}");
+    }
+}

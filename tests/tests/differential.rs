@@ -1,0 +1,153 @@
+//! The scripts of `tests/scripts`, each run against a broker of Apache Kafka 4.4.0 and against our binary.
+//!
+//! Every script holds what a Kafka broker answers and writes; where ours differs on purpose the line says which
+//! difference of `docs/differences.md` that is. A line that neither side may show fails.
+//! One server of each kind serves all scripts, several at a time: groups and topics carry the script's name. Scripts that
+//! restart the server run alone, at the end.
+//! With `RIPARIAN_BLESS=1` the scripts are rewritten to what Kafka does, never to what ours does.
+//! With `RIPARIAN_MARK=D-04` lines in which ours differs are marked with that reason.
+//! With `RIPARIAN_SIDE=kafka` or `=riparian` only that side runs.
+//!
+//! It has a `main` of its own so that each script counts as a test.
+
+#[path = "differential/barrier.rs"]
+mod barrier;
+#[path = "differential/convert.rs"]
+mod convert;
+#[path = "differential/session.rs"]
+mod session;
+#[path = "differential/stored.rs"]
+mod stored;
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+use riparian_testkit::{Runner, Script, is_blessing};
+use riparian_tests::{Against, Server};
+
+use crate::session::Session;
+
+/// Scripts that run at the same time: most of their time is waiting.
+const AT_ONCE: usize = 6;
+
+/// Timeouts short enough for tests, and one shard, so that what one group sees of the topics all groups see.
+const SETTINGS: &[(&str, &str)] = &[
+    ("offsets.topic.num.partitions", "1"),
+    ("auto.create.topics.enable", "false"),
+    ("group.streams.min.session.timeout.ms", "100"),
+    ("group.streams.min.heartbeat.interval.ms", "50"),
+    ("group.streams.min.task.offset.interval.ms", "100"),
+    ("group.streams.initial.rebalance.delay.ms", "0"),
+    ("group.streams.assignment.interval.ms", "0"),
+];
+
+/// A script and how it went.
+struct Outcome {
+    name: String,
+    side: &'static str,
+    failure: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let filters: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let found = scripts(&root.join("scripts"), &filters);
+    let paths = &found[..];
+    let sides: &[(Runner, Against)] = match (is_blessing(), std::env::var("RIPARIAN_SIDE").as_deref()) {
+        (true, _) | (_, Ok("kafka")) => &[(Runner::Kafka, Against::Kafka)],
+        (_, Ok("riparian")) => &[(Runner::Riparian, Against::Riparian)],
+        _ => &[(Runner::Kafka, Against::Kafka), (Runner::Riparian, Against::Riparian)],
+    };
+    let mut failures = unlisted_differences(paths, &root.join("..").join("docs").join("differences.md"));
+    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            sides.iter().map(|&(runner, against)| scope.spawn(move || run_all(paths, runner, against))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a failed script is an outcome")).collect()
+    });
+    failures.extend(outcomes.iter().filter_map(|outcome| {
+        let failure = outcome.failure.as_ref()?;
+        Some(format!("{} on {}:\n{failure}", outcome.name, outcome.side))
+    }));
+    let failed: BTreeSet<&str> = outcomes.iter().filter(|it| it.failure.is_some()).map(|it| it.name.as_str()).collect();
+    let failed_count = failed.len().max(usize::from(!failures.is_empty()));
+    let verdict = if failures.is_empty() { "ok" } else { "FAILED" };
+    let mut out = std::io::stdout().lock();
+    for failure in &failures {
+        let _ = writeln!(out, "{failure}");
+    }
+    let passed = paths.len().saturating_sub(failed.len());
+    let _ = writeln!(out, "test result: {verdict}. {passed} passed; {failed_count} failed; 0 ignored");
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn scripts(dir: &Path, filters: &[String]) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap_or_else(|error| panic!("cannot list {}: {error}", dir.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a listed file is there").path()).collect();
+    paths.retain(|path| {
+        let is_script = path.extension().is_some_and(|extension| extension == "txt");
+        is_script && (filters.is_empty() || filters.iter().any(|filter| name_of(path).contains(filter)))
+    });
+    paths.sort();
+    paths
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Scripts may only name differences that users can read about.
+fn unlisted_differences(paths: &[PathBuf], list: &Path) -> Vec<String> {
+    let list = std::fs::read_to_string(list).expect("docs/differences.md is there");
+    let mut failures = Vec::new();
+    for path in paths {
+        let Ok(script) = Script::load(path) else { continue };
+        for id in script.differences() {
+            if !list.contains(&format!("| {id} |")) {
+                failures.push(format!("{} names {id}, which docs/differences.md does not list", path.display()));
+            }
+        }
+    }
+    failures
+}
+
+fn run_all(paths: &[PathBuf], runner: Runner, against: Against) -> Vec<Outcome> {
+    let server = Mutex::new(Server::start_this(against, SETTINGS));
+    barrier::wait_for_coordinator(server.lock().unwrap_or_else(PoisonError::into_inner).port());
+    let restarts = |path: &&PathBuf| Script::load(path).is_ok_and(|script| script.commands().any(|it| it == "restart"));
+    let (alone, together): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(restarts);
+    let todo = Mutex::new(together);
+    let outcomes = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let Some(path) = todo.lock().unwrap_or_else(PoisonError::into_inner).pop() else { return };
+                    let outcome = run(path, runner, &server);
+                    outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+                }
+            });
+        }
+    });
+    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcomes.extend(alone.into_iter().map(|path| run(path, runner, &server)));
+    outcomes
+}
+
+fn run(path: &Path, runner: Runner, server: &Mutex<Server>) -> Outcome {
+    let name = name_of(path);
+    let mut session = Session::new(&name, server);
+    let result = match std::env::var("RIPARIAN_MARK") {
+        Ok(id) if runner == Runner::Riparian => mark(path, &id, &mut session),
+        _ => Script::check_file(path, runner, |command| session.carry_out(command)),
+    };
+    let side = if runner == Runner::Kafka { "kafka" } else { "riparian" };
+    Outcome { name, side, failure: result.err().map(|error| error.to_string()) }
+}
+
+fn mark(path: &Path, id: &str, session: &mut Session<'_>) -> Result<(), Box<dyn std::error::Error>> {
+    let marked = Script::load(path)?.mark(id, |command| session.carry_out(command))?;
+    Ok(std::fs::write(path, marked)?)
+}

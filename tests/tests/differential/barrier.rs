@@ -1,0 +1,137 @@
+//! Waits until a server's coordinator knows what was changed.
+//!
+//! An answer to an admin request says that a change is stored, not that every part of a broker has heard of it. What a
+//! coordinator has heard of shows in what a group is told, so a group of its own is asked: each topic is the source of
+//! a subtopology, and as many tasks as the topic has partitions are handed out. Changes arrive in order, so that what
+//! was changed before is known too.
+
+use std::time::{Duration, Instant};
+
+use riparian_client::{ClientError, Connection, Options};
+use riparian_protocol::messages::{
+    FindCoordinatorRequest, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
+    streams_group_heartbeat_request::{Subtopology, Topology},
+};
+
+const LIMIT: Duration = Duration::from_secs(30);
+const AGAIN_AFTER: Duration = Duration::from_millis(5);
+const REBALANCE_TIMEOUT_MS: i32 = 1000;
+const STATUS_MISSING_SOURCE_TOPICS: i8 = 1;
+/// COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+const NOT_YET: [i16; 3] = [14, 15, 16];
+
+/// A connection to a port of this machine.
+pub(crate) fn connect(port: u16) -> Result<Connection, ClientError> {
+    let (connect_timeout, request_timeout) = (Duration::from_secs(10), LIMIT);
+    let options = Options { client_id: "client".to_owned(), connect_timeout, request_timeout };
+    Connection::open(&format!("127.0.0.1:{port}"), &options)
+}
+
+/// Until there is a coordinator for groups.
+pub(crate) fn wait_for_coordinator(port: u16) {
+    let deadline = Instant::now() + LIMIT;
+    let mut last = String::new();
+    while Instant::now() < deadline {
+        match connect(port).and_then(|mut connection| find_coordinator(&mut connection)) {
+            Ok(0) => return,
+            Ok(code) => last = format!("error {code}"),
+            Err(error) => last = error.to_string(),
+        }
+        std::thread::sleep(AGAIN_AFTER);
+    }
+    panic!("no coordinator within {LIMIT:?}: {last}");
+}
+
+fn find_coordinator(connection: &mut Connection) -> Result<i16, ClientError> {
+    let request = FindCoordinatorRequest { coordinator_keys: vec!["g".into()], ..FindCoordinatorRequest::default() };
+    let answer = connection.call(&request)?;
+    let found = answer.decode()?.coordinators.first().map_or(-1, |found| found.error_code);
+    if found != 0 {
+        return Ok(found);
+    }
+    // Known does not mean loaded.
+    let beat = StreamsGroupHeartbeatRequest {
+        group_id: "g".into(),
+        member_id: "m".into(),
+        member_epoch: 1,
+        ..Default::default()
+    };
+    let answer = connection.call(&beat)?;
+    let code = answer.decode()?.error_code;
+    Ok(if NOT_YET.contains(&code) { code } else { 0 })
+}
+
+/// Whether the answer means: ask again.
+pub(crate) fn is_not_yet(code: i16) -> bool {
+    NOT_YET.contains(&code)
+}
+
+/// Until the coordinator sees these topics with these numbers of partitions; 0: not at all.
+pub(crate) fn wait_for_topics(
+    connection: &mut Connection,
+    group: &str,
+    topics: &[(String, i32)],
+) -> Result<(), String> {
+    let (absent, present): (Vec<_>, Vec<_>) = topics.iter().cloned().partition(|(_, partitions)| *partitions == 0);
+    if !present.is_empty() {
+        ask_until(connection, &format!("{group}-there"), &present, |response| {
+            present.iter().enumerate().all(|(index, (_, partitions))| {
+                let id = index.to_string();
+                let mut lists = response.active_tasks.iter().flatten();
+                lists.find(|list| list.subtopology_id == id).map_or(0, |list| list.partitions.len()) as i32
+                    == *partitions
+            })
+        })?;
+    }
+    for (index, topic) in absent.iter().enumerate() {
+        let is_missing = |response: &StreamsGroupHeartbeatResponse<'_>| {
+            response.status.iter().flatten().any(|status| status.status_code == STATUS_MISSING_SOURCE_TOPICS)
+        };
+        ask_until(connection, &format!("{group}-gone-{index}"), std::slice::from_ref(topic), is_missing)?;
+    }
+    Ok(())
+}
+
+fn ask_until(
+    connection: &mut Connection,
+    group: &str,
+    topics: &[(String, i32)],
+    is_known: impl Fn(&StreamsGroupHeartbeatResponse<'_>) -> bool,
+) -> Result<(), String> {
+    let subtopology = |(index, (topic, _)): (usize, &(String, i32))| Subtopology {
+        subtopology_id: index.to_string().into(),
+        source_topics: vec![topic.clone().into()],
+        ..Subtopology::default()
+    };
+    let subtopologies: Vec<_> = topics.iter().enumerate().map(subtopology).collect();
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let join = StreamsGroupHeartbeatRequest {
+            group_id: group.into(),
+            member_id: "probe".into(),
+            rebalance_timeout_ms: REBALANCE_TIMEOUT_MS,
+            topology: Some(Topology { subtopologies: subtopologies.clone(), ..Topology::default() }),
+            active_tasks: Some(Vec::new()),
+            standby_tasks: Some(Vec::new()),
+            warmup_tasks: Some(Vec::new()),
+            process_id: Some("probe".into()),
+            ..StreamsGroupHeartbeatRequest::default()
+        };
+        let answer = connection.call(&join).map_err(|error| error.to_string())?;
+        let is_known_now = is_known(&answer.decode().map_err(|error| error.to_string())?);
+        let leave = StreamsGroupHeartbeatRequest {
+            group_id: group.into(),
+            member_id: "probe".into(),
+            member_epoch: -1,
+            ..StreamsGroupHeartbeatRequest::default()
+        };
+        connection.call(&leave).map_err(|error| error.to_string())?;
+        if is_known_now {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("the coordinator does not see {topics:?} within {LIMIT:?}"));
+        }
+        std::thread::sleep(AGAIN_AFTER);
+    }
+}

@@ -1,0 +1,221 @@
+//! What a server writes to `__consumer_offsets`, read back as any consumer could.
+
+use std::borrow::Cow;
+
+use riparian_client::Connection;
+use riparian_protocol::messages::{
+    FetchRequest,
+    fetch_request::{FetchPartition, FetchTopic},
+};
+use riparian_records::batches;
+use riparian_records::stored::{
+    OffsetCommitValue, StoredKey, StreamsGroupCurrentMemberAssignmentValue, StreamsGroupMemberMetadataValue,
+    StreamsGroupMetadataValue, StreamsGroupTargetAssignmentMemberValue, StreamsGroupTargetAssignmentMetadataValue,
+    StreamsGroupTopologyValue, key_type,
+};
+use riparian_testkit::{
+    CopartitionGroup, Subtopology, Task, TaskLists, Topology,
+    show::{CommittedOffset, CurrentAssignment, GroupMetadata, MemberMetadata, Record, internal_topic, with_epochs},
+};
+
+const TOPIC: &str = "__consumer_offsets";
+/// The last version that names topics.
+const FETCH_BY_NAME: i16 = 12;
+const BYTES_MAX: i32 = 10 << 20;
+
+/// Reads on from one place.
+pub(crate) struct Reader {
+    next_offset: i64,
+}
+
+impl Reader {
+    pub(crate) fn from_start() -> Self {
+        Self { next_offset: 0 }
+    }
+
+    /// What was written about a group since the last call.
+    pub(crate) fn read(&mut self, connection: &mut Connection, group: &str) -> Result<Vec<Record>, String> {
+        let mut found = Vec::new();
+        loop {
+            let partition = FetchPartition {
+                fetch_offset: self.next_offset,
+                current_leader_epoch: -1,
+                partition_max_bytes: BYTES_MAX,
+                ..FetchPartition::default()
+            };
+            let topic = FetchTopic { topic: TOPIC.into(), partitions: vec![partition], ..FetchTopic::default() };
+            let request = FetchRequest {
+                replica_id: -1,
+                max_bytes: BYTES_MAX,
+                session_epoch: -1,
+                topics: vec![topic],
+                ..FetchRequest::default()
+            };
+            let answer = connection.call_version(&request, FETCH_BY_NAME).map_err(|error| error.to_string())?;
+            let response = answer.decode().map_err(|error| error.to_string())?;
+            let data = response.responses.first().and_then(|topic| topic.partitions.first());
+            let data = data.ok_or("the answer to a fetch is empty")?;
+            if response.error_code != 0 || data.error_code != 0 {
+                return Err(format!("fetch: error {} {}", response.error_code, data.error_code));
+            }
+            for batch in batches(data.records.as_deref().unwrap_or_default()).tolerate_truncated() {
+                let batch = batch.map_err(|error| error.to_string())?;
+                let records = batch.records().map_err(|error| error.to_string())?;
+                for record in &records {
+                    let record = record.map_err(|error| format!("{error:?}"))?;
+                    if record.offset.0 < self.next_offset || batch.header().is_control() {
+                        continue;
+                    }
+                    let key = record.key.ok_or("a record without a key")?;
+                    found.extend(decode(key, record.value, group)?);
+                }
+                self.next_offset = self.next_offset.max(batch.header().next_offset().0);
+            }
+            if self.next_offset >= data.high_watermark {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+macro_rules! lists {
+    ($value:expr, $active:ident, $standby:ident, $warmup:ident) => {
+        TaskLists { active: tasks!($value.$active), standby: tasks!($value.$standby), warmup: tasks!($value.$warmup) }
+    };
+}
+
+macro_rules! tasks {
+    ($lists:expr) => {
+        Task::all($lists.iter().map(|list| (&*list.subtopology_id, &list.partitions[..])))
+    };
+}
+
+macro_rules! active {
+    ($lists:expr) => {
+        with_epochs(
+            tasks!($lists),
+            $lists.iter().flat_map(|list| {
+                let epoch = move |index| list.assignment_epochs.as_ref().and_then(|epochs| epochs.get(index).copied());
+                (0..list.partitions.len()).map(epoch)
+            }),
+        )
+    };
+}
+
+fn decode(key: &[u8], value: Option<&[u8]>, group: &str) -> Result<Option<Record>, String> {
+    let Ok(key) = StoredKey::from_bytes(key) else {
+        return key_type(key).map(|_| None).map_err(|error| error.to_string());
+    };
+    let wrong = |error| format!("{key:?}: {error}");
+    let of = |id: &str| id == group;
+    let record = match &key {
+        StoredKey::LegacyOffsetCommit(it) if of(&it.group) => Record::Other(0),
+        StoredKey::OffsetCommit(it) if of(&it.group) => {
+            let value = value.map(OffsetCommitValue::from_bytes).transpose().map_err(wrong)?;
+            let value = value.map(|value| CommittedOffset {
+                offset: value.offset,
+                leader_epoch: value.leader_epoch,
+                metadata: value.metadata.into_owned(),
+            });
+            Record::Offset { topic: it.topic.clone().into_owned(), partition: it.partition, value }
+        }
+        StoredKey::GroupMetadata(it) if of(&it.group) => Record::ClassicGroup { exists: value.is_some() },
+        StoredKey::StreamsGroupMetadata(it) if of(&it.group_id) => Record::Group(
+            value.map(StreamsGroupMetadataValue::from_bytes).transpose().map_err(wrong)?.map(group_metadata),
+        ),
+        StoredKey::StreamsGroupMemberMetadata(it) if of(&it.group_id) => {
+            let value = value.map(StreamsGroupMemberMetadataValue::from_bytes).transpose().map_err(wrong)?;
+            Record::Member(it.member_id.clone().into_owned(), value.map(member_metadata))
+        }
+        StoredKey::StreamsGroupTargetAssignmentMetadata(it) if of(&it.group_id) => {
+            let value = value.map(StreamsGroupTargetAssignmentMetadataValue::from_bytes).transpose().map_err(wrong)?;
+            Record::TargetMetadata(value.map(|value| (value.assignment_epoch, value.assignment_timestamp != 0)))
+        }
+        StoredKey::StreamsGroupTargetAssignmentMember(it) if of(&it.group_id) => {
+            let value = value.map(StreamsGroupTargetAssignmentMemberValue::from_bytes).transpose().map_err(wrong)?;
+            let tasks = value.map(|value| lists!(value, active_tasks, standby_tasks, warmup_tasks));
+            Record::Target(it.member_id.clone().into_owned(), tasks)
+        }
+        StoredKey::StreamsGroupCurrentMemberAssignment(it) if of(&it.group_id) => {
+            let value = value.map(StreamsGroupCurrentMemberAssignmentValue::from_bytes).transpose().map_err(wrong)?;
+            Record::Current(it.member_id.clone().into_owned(), value.map(current_assignment))
+        }
+        StoredKey::StreamsGroupTopology(it) if of(&it.group_id) => {
+            Record::Topology(value.map(StreamsGroupTopologyValue::from_bytes).transpose().map_err(wrong)?.map(topology))
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(record))
+}
+
+fn group_metadata(value: StreamsGroupMetadataValue<'_>) -> GroupMetadata {
+    let configs = value.last_assignment_configs.iter().flatten();
+    GroupMetadata {
+        epoch: value.epoch,
+        metadata_hash: value.metadata_hash,
+        validated_topology_epoch: value.validated_topology_epoch,
+        last_assignment_configs: configs.map(|it| (it.key.to_string(), it.value.to_string())).collect(),
+        stored_description_topology_epoch: value.stored_description_topology_epoch,
+        failed_description_topology_epoch: value.failed_description_topology_epoch,
+    }
+}
+
+fn member_metadata(value: StreamsGroupMemberMetadataValue<'_>) -> MemberMetadata {
+    MemberMetadata {
+        instance_id: value.instance_id.map(Cow::into_owned),
+        rack_id: value.rack_id.map(Cow::into_owned),
+        client_id: value.client_id.into_owned(),
+        client_host: value.client_host.into_owned(),
+        rebalance_timeout_ms: Some(value.rebalance_timeout_ms),
+        topology_epoch: value.topology_epoch,
+        process_id: value.process_id.into_owned(),
+        user_endpoint: value.user_endpoint.map(|it| (it.host.into_owned(), it.port)),
+        client_tags: value.client_tags.iter().map(|it| (it.key.to_string(), it.value.to_string())).collect(),
+    }
+}
+
+fn current_assignment(value: StreamsGroupCurrentMemberAssignmentValue<'_>) -> CurrentAssignment {
+    CurrentAssignment {
+        member_epoch: value.member_epoch,
+        previous_member_epoch: value.previous_member_epoch,
+        state: value.state,
+        assigned: TaskLists {
+            active: active!(value.active_tasks),
+            standby: tasks!(value.standby_tasks),
+            warmup: tasks!(value.warmup_tasks),
+        },
+        pending_revocation: TaskLists {
+            active: active!(value.active_tasks_pending_revocation),
+            standby: tasks!(value.standby_tasks_pending_revocation),
+            warmup: tasks!(value.warmup_tasks_pending_revocation),
+        },
+    }
+}
+
+fn topology(value: StreamsGroupTopologyValue<'_>) -> Topology {
+    let strings = |list: &[Cow<'_, str>]| list.iter().map(ToString::to_string).collect();
+    let subtopologies = value.subtopologies.iter().map(|it| {
+        let [repartition_source_topics, state_changelog_topics] =
+            [&it.repartition_source_topics, &it.state_changelog_topics].map(|topics| {
+                let configs = |topic: &riparian_records::stored::streams_group_topology_value::TopicInfo<'_>| {
+                    topic.topic_configs.iter().map(|it| (it.key.to_string(), it.value.to_string())).collect()
+                };
+                topics.iter().map(|topic| internal_topic(&topic.name, topic.partitions, configs(topic))).collect()
+            });
+        let copartition_groups = it.copartition_groups.iter().map(|group| CopartitionGroup {
+            source_topics: group.source_topics.clone(),
+            source_topic_regex: group.source_topic_regex.clone(),
+            repartition_source_topics: group.repartition_source_topics.clone(),
+        });
+        Subtopology {
+            id: it.subtopology_id.to_string(),
+            source_topics: strings(&it.source_topics),
+            source_topic_regex: strings(&it.source_topic_regex),
+            repartition_sink_topics: strings(&it.repartition_sink_topics),
+            repartition_source_topics,
+            state_changelog_topics,
+            copartition_groups: copartition_groups.collect(),
+        }
+    });
+    Topology { epoch: value.epoch, subtopologies: subtopologies.collect() }
+}
