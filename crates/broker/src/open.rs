@@ -73,7 +73,7 @@ impl Broker {
         Ok(broker)
     }
 
-    /// Makes the partitions of all topics known, and removes the logs of topics that are gone.
+    /// Makes the partitions of all topics known, and puts the logs of unknown topics aside.
     fn find_partitions(&self) {
         let image = self.image();
         let offsets: Arc<[Arc<Partition>]> = self.groups.iter().map(|host| host.partition().clone()).collect();
@@ -87,10 +87,14 @@ impl Broker {
         }
         for (name, id) in self.logs.topics() {
             if !known.contains(&id) && name.as_str() != topic::CLUSTER_METADATA {
-                tracing::warn!(topic = %name, %id, "removing the logs of a topic that was deleted");
-                let removed = self.logs.delete_topic(&name).and_then(riparian_log::Garbage::remove);
-                if let Err(error) = removed {
-                    tracing::error!(topic = %name, %error, "logs of a deleted topic can't be removed");
+                // Most likely it was deleted in the last moments before a crash. But if the metadata has lost something,
+                // this is all that is left of the topic.
+                match self.logs.put_aside(&name) {
+                    Ok(dirs) => tracing::warn!(
+                        topic = %name, %id, ?dirs,
+                        "logs of a topic that the metadata does not know are put aside; remove them if it was deleted"
+                    ),
+                    Err(error) => tracing::error!(topic = %name, %error, "logs of an unknown topic can't be put aside"),
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use riparian_log::{FlushMode, Identity, LogConfig, Logs, LogsConfig, MemDisk, MemFaults};
+use riparian_log::{Disk as _, FlushMode, Identity, LogConfig, Logs, LogsConfig, MemDisk, MemFaults};
 use riparian_metadata::config;
 use riparian_protocol::{
     Message, Request, RequestHeader, ResponseHeader,
@@ -357,6 +357,25 @@ fn a_streams_member_joins_gets_tasks_and_keeps_them_over_a_restart() {
     let mut server = Server::start_with(&disk, &settings);
     let after = server.ask(&steady(epoch), 1, |r| (r.error_code, r.member_epoch, r.active_tasks.is_none()));
     assert_eq!(after, (0, epoch, true));
+}
+
+#[test]
+fn records_outlive_the_metadata() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start(&disk);
+    server.create_topic("t", 1);
+    server.ask(&produce("t", &["precious"]), 9, |_| ());
+    drop(server);
+    let metadata = Path::new("/data/__cluster_metadata-0/00000000000000000000.log");
+    disk.tamper(metadata, |bytes| bytes[100] ^= 1).unwrap();
+    let mut server = Server::start(&disk);
+    let aside = disk.list(Path::new("/data")).unwrap().into_iter().find(|entry| entry.name.ends_with("-stray"));
+    let aside = Path::new("/data").join(aside.expect("the records are put aside").name);
+    let bytes = disk.read_file(&aside.join("00000000000000000000.log")).unwrap().unwrap();
+    assert!(bytes.windows(8).any(|window| window == b"precious"));
+    // The name is free again.
+    server.create_topic("t", 1);
+    assert_eq!(server.ask(&produce("t", &["y"]), 9, |r| r.responses[0].partition_responses[0].base_offset), 0);
 }
 
 #[test]

@@ -145,6 +145,16 @@ pub enum OpenError {
         /// What is wrong there.
         damage: Damage,
     },
+    /// A log ends before an offset that was durable once.
+    #[error("{} ends at offset {end}, but was durable up to {recovery_point}: segments are missing", dir.display())]
+    Shortened {
+        /// The partition's directory.
+        dir: PathBuf,
+        /// Where it ends.
+        end: Offset,
+        /// Up to where it was durable.
+        recovery_point: Offset,
+    },
     /// A partition's directory doesn't say which topic it belongs to.
     #[error("{} does not name a topic id", path.display())]
     PartitionMetadata {

@@ -33,6 +33,7 @@ pub(crate) const LOG_STARTS: &str = "log-start-offset-checkpoint";
 pub(crate) const PARTITION_METADATA: &str = "partition.metadata";
 pub(crate) const LEADER_EPOCHS: &str = "leader-epoch-checkpoint";
 
+const STRAY_SUFFIX: &str = "-stray";
 const DELETED_SUFFIX: &str = "-delete";
 const NAME_BYTES_MAX: usize = 255;
 
@@ -93,7 +94,16 @@ pub(crate) fn parse_partition_dir_name(name: &str) -> Option<(TopicName, Partiti
 
 /// What the directory of a deleted partition is renamed to.
 pub(crate) fn deleted_dir_name(topic: &str, partition: PartitionIndex, unique: Uuid) -> String {
-    let suffix = format!("-{partition}.{unique}{DELETED_SUFFIX}");
+    dir_name_with(topic, partition, unique, DELETED_SUFFIX)
+}
+
+/// What the directory of a partition is renamed to that nobody knows, as in Kafka.
+pub(crate) fn stray_dir_name(topic: &str, partition: PartitionIndex, unique: Uuid) -> String {
+    dir_name_with(topic, partition, unique, STRAY_SUFFIX)
+}
+
+fn dir_name_with(topic: &str, partition: PartitionIndex, unique: Uuid, suffix: &str) -> String {
+    let suffix = format!("-{partition}.{unique}{suffix}");
     // Topic names are ASCII.
     let room = NAME_BYTES_MAX - suffix.len();
     format!("{}{suffix}", topic.get(..room).unwrap_or(topic))
@@ -227,6 +237,8 @@ mod tests {
         for other in ["words", "words-", "-1", "words-x", "words--1x", "words-99999999999", "a-0.xyz-delete"] {
             assert_eq!(name(other), None, "{other}");
         }
+        let stray = stray_dir_name("words", PartitionIndex(17), Uuid::METADATA_TOPIC);
+        assert!(name(&stray).is_none() && !is_deleted_dir_name(&stray));
         let deleted = deleted_dir_name(&"x".repeat(249), PartitionIndex(17), Uuid::METADATA_TOPIC);
         assert!(deleted.len() == 255 && is_deleted_dir_name(&deleted));
     }

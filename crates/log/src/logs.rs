@@ -1,7 +1,7 @@
 //! All logs of a data directory.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
@@ -45,6 +45,9 @@ pub struct RecoveryReport {
     pub log_count: usize,
     /// Logs of which something is worth saying: batches were read, something was cut off or rebuilt.
     pub partitions: Vec<PartitionRecovery>,
+    /// Logs that are not there, with the offset up to which they were durable. Their topics may have been deleted in the
+    /// last moments.
+    pub missing: Vec<(TopicName, PartitionIndex, Offset)>,
     /// Directories that were removed: of deleted topics, or never made durable.
     pub removed: Vec<PathBuf>,
 }
@@ -191,24 +194,39 @@ impl Logs {
     ///
     /// The names are gone for good when this returns; the space is given back by [`Garbage::remove`].
     pub fn delete_topic(&self, topic: &str) -> Result<Garbage, DiskError> {
+        let dirs = self.take_away(topic, files::deleted_dir_name)?;
+        Ok(Garbage { disk: Arc::clone(&self.disk), dirs })
+    }
+
+    /// As [`Logs::delete_topic`], but the directories stay, under names that nobody looks for; returns them.
+    pub fn put_aside(&self, topic: &str) -> Result<Vec<PathBuf>, DiskError> {
+        self.take_away(topic, files::stray_dir_name)
+    }
+
+    fn take_away(
+        &self,
+        topic: &str,
+        new_name: fn(&str, PartitionIndex, Uuid) -> String,
+    ) -> Result<Vec<PathBuf>, DiskError> {
         let logs = {
             let mut topics = self.write_topics();
             topics.remove(topic)
         };
-        let mut garbage = Garbage { disk: Arc::clone(&self.disk), dirs: Vec::new() };
+        let mut dirs = Vec::new();
         for log in logs.iter().flat_map(|logs| logs.partitions.iter().flatten()) {
             log.close();
             if log.is_on_disk() {
-                let deleted = files::deleted_dir_name(topic, log.partition(), log.topic_id());
-                let deleted = self.root.join(deleted);
-                self.disk.rename(log.dir(), &deleted)?;
-                garbage.dirs.push(deleted);
+                let dir = self.root.join(new_name(topic, log.partition(), log.topic_id()));
+                self.disk.rename(log.dir(), &dir)?;
+                dirs.push(dir);
             }
         }
-        if !garbage.dirs.is_empty() {
+        if !dirs.is_empty() {
             self.disk.sync_dir(&self.root)?;
+            // What is written down of these logs must not be held against others of the same name.
+            self.write_checkpoints()?;
         }
-        Ok(garbage)
+        Ok(dirs)
     }
 
     /// Opens one partition's log again after a failure, without what never became durable. Whoever still has the old one
@@ -309,6 +327,10 @@ impl Logs {
                 found.push(partition);
             }
         }
+        let present: BTreeSet<_> = found.iter().collect();
+        let missing =
+            recovery_points.iter().filter(|(key, durable)| **durable > Offset::ZERO && !present.contains(key));
+        report.missing = missing.map(|((topic, partition), durable)| (topic.clone(), *partition, *durable)).collect();
         let clean_shutdown = report.clean_shutdown;
         let opened = Mutex::new(Vec::new());
         self.in_parallel(&found, |key| {

@@ -72,11 +72,24 @@ fn tell(report: &RecoveryReport, data_dir: &Path) {
     for recovery in &report.partitions {
         let (topic, partition) = (&recovery.topic, recovery.partition.0);
         match &recovery.cut {
+            Some(cut) if cut.batches_follow => {
+                tracing::error!(
+                    %topic, partition, file = %cut.path.display(), position = cut.position, bytes = cut.bytes,
+                    end_offset = %cut.end_offset, damage = %cut.damage, kept = ?cut.kept,
+                    "log is damaged, and good batches follow: it ends before the damage now, the rest is kept aside"
+                );
+            }
             Some(cut) => {
                 tracing::warn!(%topic, partition, scanned_bytes = recovery.scanned_bytes, ?cut, "bytes that were never durable were cut off");
             }
             None => tracing::debug!(%topic, partition, scanned_bytes = recovery.scanned_bytes, "checked"),
         }
+    }
+    for (topic, partition, durable_end) in &report.missing {
+        tracing::error!(
+            %topic, %partition, %durable_end,
+            "log is gone from the data directory; that is right only if the topic was deleted just before the last end"
+        );
     }
     for removed in &report.removed {
         tracing::info!(directory = %removed.display(), "removed what was left of a deleted topic");

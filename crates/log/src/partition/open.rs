@@ -24,7 +24,7 @@ use crate::{
     segment::{Segment, SegmentIndex},
 };
 
-/// How much of a tail that is cut off is searched for good batches, which matters for the report only.
+/// How much of a tail that is cut off is searched for good batches, and read at a time.
 const TAIL_LOOKED_AT_BYTES: usize = 16 * 1024 * 1024;
 
 /// A last segment up to this size is always read when its log is opened.
@@ -62,6 +62,8 @@ pub struct TailCut {
     pub damage: Damage,
     /// Whether good batches follow the damage. After a power cut that can be; otherwise the disk has lost something.
     pub batches_follow: bool,
+    /// Where the bytes are that were cut off, if good batches are among them.
+    pub kept: Vec<PathBuf>,
 }
 
 /// What is known about a partition before its directory is read.
@@ -126,6 +128,10 @@ impl PartitionLog {
         };
         opening.run(&found)?;
         let Opening { segments, producers, mut epochs, next_offset, recovery, .. } = opening;
+        if next_offset < known.recovery_point {
+            let recovery_point = known.recovery_point;
+            return Err(OpenError::Shortened { dir, end: next_offset, recovery_point });
+        }
         let first = segments.first().map_or(Offset::ZERO, |segment| segment.base_offset);
         let start = known.log_start.max(first).min(next_offset);
         epochs.truncate_from_start(start);
@@ -373,12 +379,46 @@ impl Opening<'_> {
             let later_bytes = self.disk.file_bytes(&Kind::Log.path(self.dir, base_offset))?;
             bytes += later_bytes;
             batches_follow |= later_bytes > 0;
+        }
+        let mut kept = Vec::new();
+        if batches_follow {
+            // Perhaps they were acknowledged: only somebody who knows what happened to the disk can tell.
+            if position < file_bytes {
+                kept.push(self.keep(&path, position, file_bytes)?);
+            }
+            for &base_offset in later {
+                let segment = Kind::Log.path(self.dir, base_offset);
+                let aside = aside(&segment, 0);
+                self.disk.rename(&segment, &aside)?;
+                kept.push(aside);
+            }
+            self.disk.sync_dir(self.dir)?;
+        }
+        for &base_offset in later {
             self.remove_segment(base_offset)?;
         }
         self.disk.truncate(&path, position)?;
         let end_offset = self.next_offset;
-        self.recovery.cut = Some(TailCut { path, position, bytes, end_offset, damage, batches_follow });
+        self.recovery.cut = Some(TailCut { path, position, bytes, end_offset, damage, batches_follow, kept });
         Ok(())
+    }
+
+    /// Copies the end of a file to a file beside it.
+    fn keep(&self, path: &Path, position: u64, end: u64) -> Result<PathBuf, DiskError> {
+        let aside = aside(path, position);
+        self.disk.remove_file_if_there(&aside)?;
+        let mut done = position;
+        while done < end {
+            let wanted = usize::try_from(end - done).unwrap_or(usize::MAX).min(TAIL_LOOKED_AT_BYTES);
+            let bytes = self.disk.read(path, done, wanted)?;
+            if bytes.is_empty() {
+                break;
+            }
+            self.disk.write_at(&aside, done - position, &[&bytes])?;
+            done += bytes.len() as u64;
+        }
+        self.disk.sync_data(&aside)?;
+        Ok(aside)
     }
 
     fn remove_segment(&self, base_offset: Offset) -> Result<(), DiskError> {
@@ -464,6 +504,11 @@ impl Opening<'_> {
         }
         Ok(())
     }
+}
+
+/// Where bytes of a segment from a position on are kept that are no longer part of the log.
+fn aside(segment: &Path, position: u64) -> PathBuf {
+    segment.with_extension(format!("log.{position}.cut"))
 }
 
 fn list(disk: &dyn Disk, dir: &Path) -> Result<Found, DiskError> {

@@ -101,6 +101,25 @@ fn damage_above_the_recovery_point_is_cut_off_and_told() {
     fixture.kill();
     let cut = fixture.report.partitions[0].cut.as_ref().unwrap();
     assert_eq!((cut.position, cut.end_offset, cut.batches_follow), (size as u64, Offset(2), true));
+    // Somebody may know what to do with the batches behind the damage.
+    let kept = fixture.disk.read_file(&cut.kept[0]).unwrap().unwrap();
+    assert_eq!((cut.kept.len(), kept.len() as u64), (1, cut.bytes));
+    let name = cut.kept[0].clone();
+    fixture.kill();
+    assert_eq!(fixture.disk.read_file(&name).unwrap().unwrap(), kept, "it stays");
+}
+
+#[test]
+fn a_log_that_lost_durable_segments_does_not_open() {
+    let mut fixture = Fixture::new(LogConfig::KAFKA);
+    fill(&fixture.log(), 2);
+    fixture.logs().write_checkpoints().unwrap();
+    fixture.disk.remove_file(Path::new(LOG)).unwrap();
+    let text = fixture.try_open().unwrap_err().to_string();
+    assert!(text.contains("ends at offset 0, but was durable up to 4"), "{text}");
+    fixture.disk.remove_dir_all(Path::new("/data/t-0")).unwrap();
+    fixture.open();
+    assert_eq!(fixture.report.missing, [(TopicName::from("t"), PartitionIndex(0), Offset(4))]);
 }
 
 #[test]
