@@ -103,3 +103,105 @@ fn a_group_hears_last_what_was_set_last() {
         assert_eq!((code, Some(heard)), (0, set));
     }
 }
+
+/// What a member knows of itself.
+struct Member {
+    id: &'static str,
+    epoch: i32,
+    active: Vec<i32>,
+}
+
+impl Member {
+    /// Sends a heartbeat as a client does: joins if it is not in the group, and reports what it has.
+    fn heartbeat(&mut self, client: &mut Server) {
+        let request = if self.epoch == 0 {
+            StreamsGroupHeartbeatRequest { process_id: Some(self.id.into()), ..join(self.id) }
+        } else {
+            let tasks = heartbeat::TaskIds {
+                subtopology_id: "0".into(),
+                partitions: self.active.clone(),
+                ..Default::default()
+            };
+            StreamsGroupHeartbeatRequest {
+                group_id: "app".into(),
+                member_id: self.id.into(),
+                member_epoch: self.epoch,
+                active_tasks: Some(vec![tasks]),
+                standby_tasks: Some(Vec::new()),
+                warmup_tasks: Some(Vec::new()),
+                ..Default::default()
+            }
+        };
+        let slot = client.send(&request, 1);
+        let Some(bytes) = client.reply(slot) else { return };
+        let response = Server::decode::<StreamsGroupHeartbeatRequest<'_>>(&bytes, 1);
+        if response.error_code != 0 {
+            (self.epoch, self.active) = (0, Vec::new());
+            return;
+        }
+        self.epoch = response.member_epoch;
+        if let Some(tasks) = response.active_tasks {
+            self.active = tasks.iter().flat_map(|tasks| tasks.partitions.clone()).collect();
+        }
+    }
+}
+
+/// Who has which active task by the server's records; panics if two have one.
+fn owners(server: &mut Server) -> BTreeMap<i32, String> {
+    let request = StreamsGroupDescribeRequest { group_ids: vec!["app".into()], ..Default::default() };
+    server.ask(&request, 0, |response| {
+        let mut owners = BTreeMap::new();
+        for member in &response.groups[0].members {
+            let tasks = &member.assignment.active_tasks;
+            for partition in tasks.iter().flat_map(|tasks| &tasks.partitions) {
+                let before = owners.insert(*partition, member.member_id.to_string());
+                assert_eq!(before, None, "task {partition} has two owners, one is {}", member.member_id);
+            }
+        }
+        owners
+    })
+}
+
+#[test]
+fn no_task_has_two_owners_while_many_join_and_their_topic_comes_and_goes() {
+    const MEMBERS: usize = 60;
+    let disk = Arc::new(MemDisk::new());
+    let settings = [
+        ("group.streams.initial.rebalance.delay.ms", "0"),
+        ("group.streams.assignment.interval.ms", "0"),
+        ("group.streams.max.size", "1000"),
+    ];
+    let mut server = Server::start_flushing(&disk, FlushMode::Os, &settings);
+    server.create_topic("words", 40);
+    let members: Vec<Mutex<Member>> = (0..MEMBERS)
+        .map(|number| Mutex::new(Member { id: format!("m{number:03}").leak(), epoch: 0, active: Vec::new() }))
+        .collect();
+    for round in 0..30 {
+        at_once(&server, |number, client| {
+            if number == 0 && round % 10 == 5 {
+                let topic = DeleteTopicState { name: Some("words".into()), ..Default::default() };
+                client.send(&DeleteTopicsRequest { topics: vec![topic], ..Default::default() }, 6);
+                let topic = CreatableTopic {
+                    name: "words".into(),
+                    num_partitions: 40,
+                    replication_factor: 1,
+                    ..Default::default()
+                };
+                client.send(&CreateTopicsRequest { topics: vec![topic], ..Default::default() }, 7);
+            }
+            for member in members.iter().skip(number).step_by(THREADS) {
+                member.lock().unwrap().heartbeat(client);
+            }
+        });
+        owners(&mut server);
+        // What a client does with its tasks is at most what the records say.
+        let mut running = BTreeMap::new();
+        for member in &members {
+            let member = member.lock().unwrap();
+            for partition in &member.active {
+                assert_eq!(running.insert(*partition, member.id), None, "task {partition} runs twice");
+            }
+        }
+    }
+    assert_eq!(owners(&mut server).len(), 40, "every task has an owner in the end");
+}
