@@ -24,6 +24,9 @@ pub(crate) fn jvm(main_class: &str, heap: &str, logging: &str) -> Command {
     command
         .arg(format!("-Xmx{heap}"))
         .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
+        // A killed JVM leaves its unpacked libraries and its counters; the first go with our temporary directory.
+        .arg("-XX:-UsePerfData")
+        .arg(format!("-Djava.io.tmpdir={}", std::env::temp_dir().display()))
         .arg(format!("-Dlog4j2.configurationFile={}", java_file(logging).display()))
         .args(["-cp", &class_path(), main_class]);
     command

@@ -6,13 +6,14 @@
 
 mod suites;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
+use crate::shell::{Scratch, Step};
 use crate::{setup, shell, tidy};
 use suites::{Suite, Work};
 
@@ -93,6 +94,8 @@ impl Count {
 
 impl Runner {
     fn run(&self, suites: &[Suite]) -> Result<()> {
+        // Whatever tests, servers and JVMs leave in their temporary directory, killed ones too, goes with this one.
+        let scratch = Scratch::new("riparian-tests")?;
         let mut total = Count::default();
         let mut failed = Vec::new();
         let environment = if suites.iter().any(|suite| matches!(suite.work, Work::Conformance(_))) {
@@ -107,7 +110,7 @@ impl Runner {
             }
             let times = if matches!(suite.work, Work::Conformance(_)) { self.repeat } else { 1 };
             for time in 1..=times {
-                let count = self.run_one(suite, times, time, environment.as_deref());
+                let count = self.run_one(suite, times, time, environment.as_deref(), scratch.path());
                 total.add(count);
                 if count.failed > 0 && !failed.contains(&suite.name) {
                     failed.push(suite.name.clone());
@@ -134,7 +137,14 @@ impl Runner {
         }
     }
 
-    fn run_one(&self, suite: &Suite, times: u32, time: u32, environment: Option<&[(String, PathBuf)]>) -> Count {
+    fn run_one(
+        &self,
+        suite: &Suite,
+        times: u32,
+        time: u32,
+        environment: Option<&[(String, PathBuf)]>,
+        scratch: &Path,
+    ) -> Count {
         let label = if times > 1 { format!("{} ({time}/{times})", suite.name) } else { suite.name.clone() };
         shell::talk_start(&format!("{label:<34} "));
         let start = Instant::now();
@@ -143,10 +153,10 @@ impl Runner {
                 Ok(()) => (Count::ONE_PASSED, String::new()),
                 Err(error) => (Count::ONE_FAILED, format!("{error:#}")),
             },
-            Work::Cargo(arguments) => run_cargo(shell::cargo().args(*arguments)),
+            Work::Cargo(arguments) => run_cargo(shell::cargo().args(*arguments).env("TMPDIR", scratch)),
             Work::Conformance(target) => match environment {
                 None => (Count::ONE_FAILED, "not run: its tools are missing, see above".to_owned()),
-                Some(environment) => run_cargo(&mut self.conformance(target, environment)),
+                Some(environment) => run_cargo(self.conformance(target, environment).env("TMPDIR", scratch)),
             },
         };
         if count == Count::default() && self.filter.is_none() {
@@ -193,19 +203,22 @@ fn environment(against: Against) -> Result<Vec<(String, PathBuf)>> {
 
 /// The optimised server binary: what people run is what is tested.
 pub(crate) fn build_server() -> Result<PathBuf> {
-    shell::talk_start("building the server ... ");
-    let start = Instant::now();
-    shell::run_quietly(shell::cargo().args(["build", "--quiet", "--release", "--package", "riparian-server"]))?;
-    shell::talk(&format!("{:.0} s", start.elapsed().as_secs_f64()));
-    let binary = shell::target_dir().join("release").join("riparian");
-    if binary.is_file() { Ok(binary) } else { bail!("the build left no {}", binary.display()) }
+    build("the server", &["--package", "riparian-server"], "riparian")
 }
 
 /// The program whose instructions are counted to see what a steady heartbeat costs.
 fn build_steady_heartbeat() -> Result<PathBuf> {
-    let arguments = ["build", "--quiet", "--release", "--package", "riparian-broker", "--example", "steady_heartbeat"];
-    shell::run_quietly(shell::cargo().args(arguments))?;
-    let binary = shell::target_dir().join("release").join("examples").join("steady_heartbeat");
+    let what = "the program whose heartbeats are counted";
+    build(what, &["--package", "riparian-broker", "--example", "steady_heartbeat"], "examples/steady_heartbeat")
+}
+
+/// Builds something optimised; what it is and how long it takes is told.
+fn build(what: &str, arguments: &[&str], name: &str) -> Result<PathBuf> {
+    let binary = shell::target_dir().join("release").join(name);
+    let patience = if binary.is_file() { "" } else { " (takes minutes the first time)" };
+    let step = Step::start(&format!("building {what}{patience}"));
+    shell::run_quietly(shell::cargo().args(["build", "--quiet", "--release"]).args(arguments))?;
+    step.done();
     if binary.is_file() { Ok(binary) } else { bail!("the build left no {}", binary.display()) }
 }
 

@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
 use crate::setup::Java;
+use crate::shell::Scratch;
 use crate::{ci, setup, shell};
 use process::Process;
 use screen::Screen;
@@ -56,8 +57,8 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let java = setup::ensure_java()?;
     let riparian = ci::build_server()?;
-    let dir = Scratch::new()?;
-    let demo = Demo { java, riparian, dir: dir.path.clone() };
+    let dir = Scratch::new("riparian-demo")?;
+    let demo = Demo { java, riparian, dir: dir.path().to_path_buf() };
     let (server, bootstrap) = match &options.bootstrap {
         Some(bootstrap) => (None, bootstrap.clone()),
         None => {
@@ -73,26 +74,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         server.wait_for_end();
     }
     Ok(())
-}
-
-/// A directory for the data of one demo; it goes when the value is dropped.
-struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        let path = shell::target_dir().join(format!("riparian-demo-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Self { path })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is only in the target directory.
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
 }
 
 struct Demo {
@@ -216,6 +197,9 @@ impl Demo {
         let logging = shell::root().join("tests").join("java").join("log4j2.properties");
         command
             .args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
+            // A killed JVM leaves its unpacked libraries and its counters; they go with the directory.
+            .arg("-XX:-UsePerfData")
+            .arg(format!("-Djava.io.tmpdir={}", self.dir.display()))
             .arg(format!("-Dlog4j2.configurationFile={}", logging.display()))
             .args(["-cp", &self.java.class_path(), &format!("riparian.{name}")]);
         command

@@ -9,12 +9,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
-use crate::shell;
+use crate::shell::{self, Step};
 
 /// The release of Apache Kafka whose clients and tools the tests use.
 pub(crate) const KAFKA_VERSION: &str = "4.4.0";
@@ -115,7 +115,7 @@ fn find_jdk() -> Option<PathBuf> {
 }
 
 fn javac_release(javac: &Path) -> Option<u32> {
-    let output = Command::new(javac).arg("-version").output().ok()?;
+    let output = Command::new(javac).args(["-J-XX:-UsePerfData", "-version"]).output().ok()?;
     release_of(&shell::text_of(&output))
 }
 
@@ -149,6 +149,7 @@ fn ensure_jars(jars: &Path) -> Result<()> {
     fs::write(&pom_path, &pom)?;
     shell::run_quietly(
         Command::new(maven)
+            .env("MAVEN_OPTS", maven_options())
             .args(["-q", "-B", "-f"])
             .arg(&pom_path)
             .arg("org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies")
@@ -158,6 +159,11 @@ fn ensure_jars(jars: &Path) -> Result<()> {
     fs::write(&marker, &pom)?;
     step.done();
     Ok(())
+}
+
+/// What a person set, and no counters in the system's temporary directory.
+fn maven_options() -> String {
+    format!("{} -XX:-UsePerfData", std::env::var("MAVEN_OPTS").unwrap_or_default())
 }
 
 /// Broker, tools and Streams on one class path, with a logging back end for them.
@@ -201,7 +207,7 @@ fn ensure_classes(jdk: &Path, jars: &Path, classes: &Path) -> Result<()> {
     shell::run_quietly(
         Command::new(jdk.join("javac"))
             // Without it the locale decides how sources are read, and a fresh machine has none.
-            .args(["-encoding", "UTF-8", "--release", "17"])
+            .args(["-J-XX:-UsePerfData", "-encoding", "UTF-8", "--release", "17"])
             .args(["-nowarn", "-Xlint:all,-processing,-serial,-classfile,-path", "-Werror", "-d"])
             .arg(classes)
             .arg("-cp")
@@ -301,32 +307,6 @@ fn collect_files(dir: &Path, extension: &str, found: &mut Vec<PathBuf>) -> Resul
         }
     }
     Ok(())
-}
-
-/// One slow step: its name at once, its duration when it is done, or that it failed when it is dropped before.
-struct Step {
-    start: Instant,
-    is_done: bool,
-}
-
-impl Step {
-    fn start(what: &str) -> Self {
-        shell::talk_start(&format!("{what} ... "));
-        Self { start: Instant::now(), is_done: false }
-    }
-
-    fn done(mut self) {
-        self.is_done = true;
-        shell::talk(&format!("{:.0} s", self.start.elapsed().as_secs_f64()));
-    }
-}
-
-impl Drop for Step {
-    fn drop(&mut self) {
-        if !self.is_done {
-            shell::talk("failed");
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Where things are, and how other programs are run and talked about.
 //!
-//! Owns the paths of the workspace and the two ways of printing: `print_line` for results, `talk` for the rest.
+//! Owns the paths of the workspace, the scratch directory of a run, and the two ways of printing: `print_line` for
+//! results, `talk` for the rest.
 //! It knows no word of `cargo xtask`.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -20,6 +22,30 @@ pub(crate) fn target_dir() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),
         None => root().join("target"),
+    }
+}
+
+/// A directory of this run inside the target directory; it goes when the value is dropped.
+pub(crate) struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Result<Self> {
+        let path = target_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self { path })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is only in the target directory.
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
@@ -67,4 +93,30 @@ pub(crate) fn text_of(output: &Output) -> String {
 pub(crate) fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name.as_ref())).find(|candidate| candidate.is_file())
+}
+
+/// One slow step: its name at once, its duration when it is done, or that it failed when it is dropped before.
+pub(crate) struct Step {
+    start: Instant,
+    is_done: bool,
+}
+
+impl Step {
+    pub(crate) fn start(what: &str) -> Self {
+        talk_start(&format!("{what} ... "));
+        Self { start: Instant::now(), is_done: false }
+    }
+
+    pub(crate) fn done(mut self) {
+        self.is_done = true;
+        talk(&format!("{:.0} s", self.start.elapsed().as_secs_f64()));
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        if !self.is_done {
+            talk("failed");
+        }
+    }
 }
