@@ -43,7 +43,7 @@ impl Broker {
         let logs = Arc::new(logs);
         let metadata = metadata_host(&config, &logs)?;
         let mut luck = Prng::new(seed);
-        let image = load_metadata(&metadata, &mut luck, now)?;
+        let image = load_metadata(&metadata, &logs, &mut luck, now)?;
         let groups = group_hosts(&config, &logs, &image)?;
         let broker = Arc::new_cyclic(|myself| Self {
             shell,
@@ -167,6 +167,7 @@ fn metadata_host(config: &BrokerConfig, logs: &Arc<Logs>) -> Result<Host<Metadat
 /// Loads the metadata; writes the first records of a new data directory.
 fn load_metadata(
     host: &Host<MetadataMachine>,
+    logs: &Logs,
     luck: &mut Prng,
     now: Now,
 ) -> Result<riparian_metadata::MetadataImage, OpenError> {
@@ -177,6 +178,18 @@ fn load_metadata(
     }
     if let Some(reason) = report.damaged.first() {
         return Err(failed(reason.clone()));
+    }
+    let orphans: Vec<_> =
+        logs.topics().into_iter().map(|(name, _)| name).filter(|name| **name != *topic::CLUSTER_METADATA).collect();
+    if report.records == 0 && !orphans.is_empty() {
+        // Starting as if the directory were new would hide everything in it.
+        let reason = format!(
+            "it is empty or gone, but there are logs of {} topics ({}, ...); bring it back from a backup, or start with an \
+             empty data directory",
+            orphans.len(),
+            orphans[0]
+        );
+        return Err(failed(reason));
     }
     let id = Uuid::from_random(luck.next_u64(), luck.next_u64());
     let ensure = EnsureInternalTopic { topic: InternalTopic::ConsumerOffsets, id };

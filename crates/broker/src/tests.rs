@@ -26,7 +26,9 @@ use riparian_records::{BatchBuilder, BatchOptions, batches};
 use riparian_types::{MonoMillis, NodeId, Now, Uuid, WallMillis};
 use riparian_wire::Reader;
 
-use crate::{AdvertisedListener, AllowAll, Broker, BrokerConfig, Connection, ConnectionId, Job, Reply, Shell};
+use crate::{
+    AdvertisedListener, AllowAll, Broker, BrokerConfig, Connection, ConnectionId, Job, OpenError, Reply, Shell,
+};
 
 mod order;
 mod waiting;
@@ -87,6 +89,10 @@ impl Server {
     }
 
     fn start_flushing(disk: &Arc<MemDisk>, flush: FlushMode, properties: &[(&str, &str)]) -> Self {
+        Self::open(disk, flush, properties).unwrap()
+    }
+
+    fn open(disk: &Arc<MemDisk>, flush: FlushMode, properties: &[(&str, &str)]) -> Result<Self, OpenError> {
         let shell = Arc::new(TestShell::default());
         let identity = Identity {
             node_id: NodeId(1),
@@ -109,9 +115,9 @@ impl Server {
         }
         let listener = AdvertisedListener { listener: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 9092 };
         let config = BrokerConfig { properties: Arc::new(config), advertised: vec![listener] };
-        let broker = Broker::open(config, logs, Box::new(AllowAll), shell.clone(), 7, now).unwrap();
+        let broker = Broker::open(config, logs, Box::new(AllowAll), shell.clone(), 7, now)?;
         let connection = broker.connected("127.0.0.1:5000".parse().unwrap(), "PLAINTEXT");
-        Self { broker, shell, connection, slot: 0 }
+        Ok(Self { broker, shell, connection, slot: 0 })
     }
 
     /// Sends a request and returns its slot.
@@ -367,7 +373,9 @@ fn records_outlive_the_metadata() {
     server.ask(&produce("t", &["precious"]), 9, |_| ());
     drop(server);
     let metadata = Path::new("/data/__cluster_metadata-0/00000000000000000000.log");
-    disk.tamper(metadata, |bytes| bytes[100] ^= 1).unwrap();
+    // The last batch tells of the topic.
+    let last = |bytes: &mut Vec<u8>| *bytes.last_mut().unwrap() ^= 1;
+    disk.tamper(metadata, last).unwrap();
     let mut server = Server::start(&disk);
     let aside = disk.list(Path::new("/data")).unwrap().into_iter().find(|entry| entry.name.ends_with("-stray"));
     let aside = Path::new("/data").join(aside.expect("the records are put aside").name);
@@ -376,6 +384,19 @@ fn records_outlive_the_metadata() {
     // The name is free again.
     server.create_topic("t", 1);
     assert_eq!(server.ask(&produce("t", &["y"]), 9, |r| r.responses[0].partition_responses[0].base_offset), 0);
+}
+
+#[test]
+fn a_directory_that_lost_its_metadata_is_not_taken_for_a_new_one() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start(&disk);
+    server.create_topic("t", 1);
+    server.ask(&produce("t", &["precious"]), 9, |_| ());
+    drop(server);
+    disk.remove_dir_all(Path::new("/data/__cluster_metadata-0")).unwrap();
+    let error = Server::open(&disk, FlushMode::Sync, &[]).err().expect("a refusal").to_string();
+    assert!(error.contains("__cluster_metadata can't be loaded: it is empty or gone"), "{error}");
+    assert!(error.contains("(t, ...)"), "{error}");
 }
 
 #[test]
