@@ -13,10 +13,10 @@ mod settings;
 
 use std::{fmt, path::PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use riparian_metadata::config::{BrokerConfig, SetError, Support};
 
-pub(crate) use settings::Settings;
+pub(crate) use settings::{Settings, Source};
 
 use self::listeners::{Listener, Sources, resolve};
 use crate::{cli::ServeOptions, net::listen::Limits};
@@ -50,6 +50,8 @@ pub(crate) enum Remark {
     Unknown(String),
     /// Kafka's keys that mean nothing here.
     WithoutEffect(Vec<String>),
+    /// `--port` moved a listener away from the port that clients are told.
+    OtherPort { advertised: String, source: String },
 }
 
 /// All that is wrong, one line each.
@@ -68,10 +70,9 @@ impl std::error::Error for ConfigErrors {}
 pub(crate) fn load(options: &ServeOptions, environment: impl Iterator<Item = (String, String)>) -> Result<Config> {
     let mut settings = Settings::default();
     if let Some(path) = &options.config {
-        let bytes =
-            std::fs::read(path).with_context(|| format!("--config {}: the file cannot be read", path.display()))?;
-        let properties =
-            properties::parse(&properties::text_of(bytes)).with_context(|| format!("--config {}", path.display()))?;
+        let wrong = |why: String| ConfigErrors(vec![format!("--config {}: {why}", path.display())]);
+        let bytes = std::fs::read(path).map_err(|error| wrong(format!("the file cannot be read: {error}")))?;
+        let properties = properties::parse(&properties::text_of(bytes)).map_err(|error| wrong(format!("{error:#}")))?;
         settings.add_file(path, properties);
     }
     settings.add_environment(environment);
@@ -120,9 +121,18 @@ fn check(settings: Settings, ephemeral: bool) -> Result<Config, ConfigErrors> {
     if !errors.is_empty() {
         return Err(ConfigErrors(errors));
     }
+    remarks.extend(other_port(&settings, &listeners));
     let data_dir = if ephemeral { DataDir::Ephemeral } else { DataDir::Kept(data_dir(&broker)) };
     let limits = limits(&broker);
     Ok(Config { broker, listeners, data_dir, limits, remarks, settings })
+}
+
+/// A flag that names a port should not leave clients with the port of a file without a word.
+fn other_port(settings: &Settings, listeners: &[Listener]) -> Option<Remark> {
+    let Source::Flag { flag: "--port" } = settings.source("listeners")? else { return None };
+    let source = settings.source("advertised.listeners")?;
+    let moved = listeners.iter().find(|it| it.advertised.port != 0 && it.advertised.port != it.bind.port)?;
+    Some(Remark::OtherPort { advertised: moved.advertised.to_string(), source: source.to_string() })
 }
 
 fn resolve_listeners(broker: &BrokerConfig) -> Result<Vec<Listener>, listeners::BadListener> {

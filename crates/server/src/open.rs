@@ -2,9 +2,9 @@
 
 use std::{num::NonZero, path::Path, sync::Arc, thread};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result, anyhow};
 use riparian_broker::{AdvertisedListener, AllowAll, Broker, BrokerConfig};
-use riparian_log::{FlushMode, FsDisk, Identity, LogConfig, Logs, LogsConfig, RecoveryReport};
+use riparian_log::{FlushMode, FsDisk, Identity, LogConfig, Logs, LogsConfig, OpenError, RecoveryReport};
 use riparian_metadata::config;
 use riparian_types::{NodeId, Uuid};
 
@@ -31,7 +31,7 @@ pub(crate) fn open_broker(
     };
     let disk = Arc::new(FsDisk::new(files_max));
     let (logs, report) = Logs::open(disk, data_dir, identity, logs_config(&config.broker), now.wall)
-        .with_context(|| format!("the data directory {} cannot be used", data_dir.display()))?;
+        .map_err(|error| explain(error, data_dir))?;
     tell(&report, data_dir);
     tracing::debug!(seed, cluster_id = logs.cluster_id(), "opening");
     let broker_config = BrokerConfig {
@@ -43,6 +43,16 @@ pub(crate) fn open_broker(
     };
     Broker::open(broker_config, logs, Box::new(AllowAll), Arc::clone(hub) as _, seed, now)
         .with_context(|| format!("the data in {} cannot be loaded", data_dir.display()))
+}
+
+fn explain(error: OpenError, data_dir: &Path) -> Error {
+    let data_dir = data_dir.display();
+    match error {
+        OpenError::InUse { .. } => anyhow!(
+            "the data directory {data_dir} is used by another server; stop that one, or choose another directory with --data-dir"
+        ),
+        other => Error::new(other).context(format!("the data directory {data_dir} cannot be used")),
+    }
 }
 
 fn random_uuid() -> Uuid {

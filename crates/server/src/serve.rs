@@ -193,6 +193,10 @@ fn tell(remarks: &[Remark]) {
             Remark::WithoutEffect(keys) => {
                 tracing::info!("keys that have no effect here: {}", keys.join(", "));
             }
+            Remark::OtherPort { advertised, source } => tracing::warn!(
+                "clients are told to connect to {advertised} ({source}), not to the port of --port; \
+                 give --advertised-listeners too if that is wrong"
+            ),
         }
     }
 }

@@ -98,7 +98,13 @@ fn create(server: &ServerOptions, topic: &NewTopic) -> Result<()> {
     }
     let partitions =
         created.partition_count.map(|count| format!(" with {}", counted(count, "partition"))).unwrap_or_default();
-    print(&format!("Created topic {}{partitions}.\n", created.name))
+    let replicas = match (topic.replication_factor, created.replication_factor) {
+        (Some(asked), Some(got)) if asked >= 0 && asked != got => {
+            format!(" and {} each, not {asked}: the server decided so", counted(got, "replica"))
+        }
+        _ => String::new(),
+    };
+    print(&format!("Created topic {}{partitions}{replicas}.\n", created.name))
 }
 
 fn describe(server: &ServerOptions, names: &[String]) -> Result<()> {

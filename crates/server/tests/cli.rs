@@ -13,7 +13,7 @@ struct Server {
     process: Child,
     address: String,
     // After the process, so that it is gone first.
-    _data: TempDir,
+    data: TempDir,
 }
 
 impl Server {
@@ -34,7 +34,7 @@ impl Server {
             process.stderr.as_mut().unwrap().read_to_string(&mut log).unwrap();
             panic!("the server did not start: {log}");
         }
-        Self { process, address, _data: data }
+        Self { process, address, data }
     }
 
     fn topics(&self, arguments: &[&str]) -> Output {
@@ -82,6 +82,10 @@ fn topics_are_created_shown_and_deleted() {
         &["create", "orders", "--partitions", "2", "--config", "retention.ms=60000"],
         "Created topic orders with 2 partitions.\n",
     );
+    server.check(
+        &["create", "copies", "--partitions", "1", "--replication-factor", "3"],
+        "Created topic copies with 1 partition and 1 replica each, not 3: the server decided so.\n",
+    );
     server.check_refused(&["create", "orders"], &["orders", "TOPIC_ALREADY_EXISTS"]);
     server.check_refused(
         &["create", "more", "--config", "retention.ms=soon"],
@@ -117,7 +121,22 @@ fn an_address_without_a_server_is_one_clear_error() {
 
 #[test]
 fn a_wrong_configuration_has_its_own_exit_code() {
-    let output = riparian().args(["serve", "--set", "num.partitions=none"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(output.stdout, b"");
+    for wrong in [["--set", "num.partitions=none"], ["--config", "no/such/file"]] {
+        let output = riparian().arg("serve").args(wrong).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+        assert_eq!(output.stdout, b"");
+    }
+}
+
+#[test]
+fn a_data_directory_in_use_is_told_with_a_way_out() {
+    let server = Server::start();
+    let directory = server.data.path().join("data").display().to_string();
+    let output = riparian().args(["serve", "--port", "0", "--data-dir", &directory]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        error.contains("is used by another server; stop that one, or choose another directory with --data-dir"),
+        "{error}"
+    );
 }

@@ -116,6 +116,19 @@ fn unknown_keys_are_told_by_name() {
 }
 
 #[test]
+fn port_flag_that_leaves_clients_with_the_old_port_is_told() {
+    let file = "listeners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://localhost:9092";
+    let remarks = |flags: &[&str]| load_from(file, &[], flags).unwrap().remarks;
+    let told = remarks(&["--port", "7"]);
+    let [Remark::OtherPort { advertised, source }] = told.as_slice() else { panic!("one remark is due: {told:?}") };
+    assert_eq!(advertised, "PLAINTEXT://localhost:9092");
+    assert!(source.ends_with("server.properties line 2"), "{source}");
+    assert_eq!(remarks(&["--port", "9092"]), []);
+    assert_eq!(remarks(&["--port", "7", "--advertised-listeners", "PLAINTEXT://localhost:7"]), []);
+    assert_eq!(remarks(&[]), []);
+}
+
+#[test]
 fn an_ordinary_kafka_file_is_accepted() {
     let file = "\
 process.roles=broker,controller
