@@ -70,9 +70,22 @@ impl Group {
     pub(crate) fn tombstones(&self, id: &GroupId, records: &mut Vec<Record>) {
         self.offsets.tombstones(id, records);
         match &self.kind {
-            GroupKind::OffsetsOnly => {}
-            GroupKind::Classic(_) => records.push(Record::ClassicGroupMetadata(id.clone(), None)),
+            // To Kafka a group of offsets is a classic group, of which there may have been a record.
+            GroupKind::OffsetsOnly | GroupKind::Classic(_) => {
+                records.push(Record::ClassicGroupMetadata(id.clone(), None))
+            }
             GroupKind::Streams(group) => group.tombstones(id, records),
+        }
+    }
+}
+
+impl GroupKind {
+    /// Whether a streams group may take its place: to Kafka it is a classic group without members.
+    pub(crate) fn is_replaceable(&self) -> bool {
+        match self {
+            Self::OffsetsOnly => true,
+            Self::Classic(classic) => !classic.has_members,
+            Self::Streams(_) => false,
         }
     }
 }

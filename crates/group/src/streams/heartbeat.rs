@@ -317,8 +317,8 @@ fn find_group<'a>(
     let is_join = heartbeat.member_epoch == MemberEpoch::JOIN;
     match machine.groups.get(group_id).map(|group| &group.kind) {
         Some(GroupKind::Streams(group)) => Ok(Some(group)),
-        None | Some(GroupKind::OffsetsOnly) if is_join => Ok(None),
-        Some(GroupKind::Classic(classic)) if is_join && !classic.has_members => {
+        None if is_join => Ok(None),
+        Some(kind) if is_join && kind.is_replaceable() => {
             records.push(Record::ClassicGroupMetadata(group_id.clone(), None));
             Ok(None)
         }

@@ -386,6 +386,7 @@ fn a_group_of_offsets_makes_way_and_keeps_them() {
               GroupIdNotFound("Streams group g not found.")
             > join a
               epoch 2 [0_0 0_1 |  | ]
+              2 -
               19 a process a
               23 epoch 0
               17 epoch 2 validated 0 num.standby.replicas=0

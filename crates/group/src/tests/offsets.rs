@@ -61,6 +61,7 @@ fn a_group_of_offsets_only() {
             > delete
               DeleteGroup(Ok(()))
               1 a-1 -
+              2 -
             > delete
               DeleteGroup(Err(NotFound))
             > forget of=a-0
