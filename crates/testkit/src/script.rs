@@ -267,17 +267,24 @@ impl Script {
     }
 }
 
-/// Both sides of a step: the lines at the start and at the end that are the same are common.
+/// Both sides of a step: lines that both show, in this order, are common.
 fn with_marks(id: &str, kafka: &[String], riparian: &[String]) -> Vec<String> {
-    let is_same = |(a, b): &(&String, &String)| line_matches(a, b, &mut Bindings::new());
-    let start = kafka.iter().zip(riparian).take_while(is_same).count();
-    let rest = (&kafka[start..], &riparian[start..]);
-    let end = rest.0.iter().rev().zip(rest.1.iter().rev()).take_while(is_same).count();
-    let own = |who: &str, lines: &[String]| -> Vec<String> {
-        lines[..lines.len() - end].iter().map(|line| format!("{who} {id}: {line}")).collect()
-    };
-    [kafka[..start].to_vec(), own("kafka", rest.0), own("riparian", rest.1), kafka[kafka.len() - end..].to_vec()]
-        .concat()
+    let is_same = |a: &str, b: &str| line_matches(a, b, &mut Bindings::new());
+    let mut lines = Vec::new();
+    let (mut left, mut right) = (kafka, riparian);
+    loop {
+        // The pair of lines that are the same with the fewest others before them.
+        let pairs = (0..left.len()).flat_map(|a| (0..right.len()).map(move |b| (a, b)));
+        let next = pairs.filter(|&(a, b)| is_same(&left[a], &right[b])).min_by_key(|(a, b)| a + b);
+        let (a, b) = next.unwrap_or((left.len(), right.len()));
+        lines.extend(left[..a].iter().map(|line| format!("kafka {id}: {line}")));
+        lines.extend(right[..b].iter().map(|line| format!("riparian {id}: {line}")));
+        if next.is_none() {
+            return lines;
+        }
+        lines.push(left[a].clone());
+        (left, right) = (&left[a + 1..], &right[b + 1..]);
+    }
 }
 
 impl fmt::Display for Script {

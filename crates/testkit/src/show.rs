@@ -195,11 +195,11 @@ impl Printer {
             lines.extend(endpoints.iter().map(|endpoint| {
                 let (host, port) = &endpoint.endpoint;
                 let [active, standby] = [&endpoint.active, &endpoint.standby].map(|topics| {
-                    topics
-                        .iter()
-                        .map(|(topic, partitions)| format!("{topic}{partitions:?}"))
-                        .collect::<Vec<_>>()
-                        .join(" ")
+                    let mut topics: Vec<_> =
+                        topics.iter().map(|(topic, partitions)| format!("{topic}{partitions:?}")).collect();
+                    // Kafka has them in the order of a hash map.
+                    topics.sort();
+                    topics.join(" ")
                 });
                 format!("endpoint {host}:{port} at {} {active} | {standby}", answer.endpoint_information_epoch)
             }));
