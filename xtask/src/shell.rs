@@ -32,7 +32,9 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Result<Self> {
-        let path = target_dir().join(format!("{name}-{}", std::process::id()));
+        let target = target_dir();
+        remove_left_behind(&target, name);
+        let path = target.join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self { path })
     }
@@ -46,6 +48,21 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // What cannot be removed is only in the target directory.
         let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes what runs that were interrupted could not: directories named after a process that is gone.
+fn remove_left_behind(target: &Path, name: &str) {
+    if !Path::new("/proc/self").exists() {
+        return;
+    }
+    for entry in std::fs::read_dir(target).into_iter().flatten().flatten() {
+        let entry_name = entry.file_name();
+        let process = entry_name.to_str().and_then(|it| it.strip_prefix(name)?.strip_prefix('-')?.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists()) {
+            // The next run tries again.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -118,5 +135,23 @@ impl Drop for Step {
         if !self.is_done {
             talk("failed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_processes_that_are_gone_are_removed() {
+        let scratch = Scratch::new("shell-test").expect("the target directory can be written");
+        let own = std::process::id();
+        // No process has the number 0.
+        let names = ["run-0".to_owned(), format!("run-{own}"), "run-x".to_owned(), "other-0".to_owned()];
+        for name in &names {
+            std::fs::create_dir(scratch.path().join(name)).expect("a directory can be made");
+        }
+        remove_left_behind(scratch.path(), "run");
+        assert_eq!(names.map(|name| scratch.path().join(name).exists()), [false, true, true, true]);
     }
 }
