@@ -191,6 +191,14 @@ impl<M: Hosted> Host<M> {
         self.lock().shard.machine().map(read)
     }
 
+    /// Whether the live hard state is what the log gives when it is applied again; true while not loaded.
+    pub(crate) fn replay_equals_live(&self) -> Result<bool, LogFailure>
+    where
+        M: PartialEq,
+    {
+        self.lock().shard.replay_equals_live().map(|equal| equal.unwrap_or(true))
+    }
+
     /// Its number among the shards of its kind.
     pub(crate) const fn number(&self) -> usize {
         self.number

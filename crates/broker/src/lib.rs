@@ -316,6 +316,23 @@ impl Broker {
         }
     }
 
+    /// Compares every machine with what its log gives when it is applied again; says what differs.
+    ///
+    /// For tests and the simulator: it reads every shard's whole log.
+    ///
+    /// # Errors
+    /// A machine differs, or its log can't be read.
+    pub fn check_replay(&self) -> Result<(), String> {
+        let differs = |name: &str, equal: Result<bool, riparian_coordinator::LogFailure>| match equal {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("{name} is not what its log gives")),
+            Err(failure) => Err(format!("{name}: {failure}")),
+        };
+        differs("the metadata", self.metadata.replay_equals_live())?;
+        let mut groups = self.groups.iter();
+        groups.try_for_each(|host| differs(&format!("group shard {}", host.number()), host.replay_equals_live()))
+    }
+
     pub(crate) fn image(&self) -> MetadataImage {
         self.image_as_of().0
     }

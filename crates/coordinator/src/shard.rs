@@ -106,7 +106,31 @@ impl<M: Machine, C: RecordCodec<M>, L: RecordLog> Shard<M, C, L> {
         if reopen {
             self.log.reopen(now)?;
         }
-        let (mut machine, mut soft) = (self.fresh)();
+        let (machine, mut soft, report) = self.replayed()?;
+        machine.loaded(&mut soft, now);
+        self.gate = Gate::new();
+        self.loaded = Some((machine, soft));
+        Ok(report)
+    }
+
+    /// Whether the live hard state is what the log gives when it is applied again; `None` while not loaded.
+    ///
+    /// For tests and the simulator: it reads the whole log.
+    ///
+    /// # Errors
+    /// The log can't be read now.
+    pub fn replay_equals_live(&self) -> Result<Option<bool>, LogFailure>
+    where
+        M: PartialEq,
+    {
+        let Some((live, _)) = &self.loaded else { return Ok(None) };
+        let (replayed, _, _) = self.replayed()?;
+        Ok(Some(replayed == *live))
+    }
+
+    /// A new machine with every record of the log applied.
+    fn replayed(&self) -> Result<(M, M::Soft, LoadReport), LogFailure> {
+        let (mut machine, soft) = (self.fresh)();
         let mut report = LoadReport::default();
         let mut next = self.log.start_offset();
         while next < self.log.end_offset() {
@@ -124,10 +148,7 @@ impl<M: Machine, C: RecordCodec<M>, L: RecordLog> Shard<M, C, L> {
                 return Err(LogFailure { reason: format!("nothing to read at offset {next} before the log's end") });
             }
         }
-        machine.loaded(&mut soft, now);
-        self.gate = Gate::new();
-        self.loaded = Some((machine, soft));
-        Ok(report)
+        Ok((machine, soft, report))
     }
 
     fn replay(

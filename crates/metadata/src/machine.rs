@@ -50,6 +50,13 @@ pub struct MetadataMachine {
     damage: Option<String>,
 }
 
+/// Hard state is equal, whatever the server's settings.
+impl PartialEq for MetadataMachine {
+    fn eq(&self, other: &Self) -> bool {
+        self.image == other.image && self.damage == other.damage
+    }
+}
+
 /// What a restart may forget.
 #[derive(Clone, Debug, Default)]
 pub struct Soft {

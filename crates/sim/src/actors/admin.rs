@@ -1,0 +1,323 @@
+//! Whoever creates and deletes topics, changes configs of groups, deletes groups, and looks at them.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use riparian_protocol::{
+    ErrorCode,
+    messages::{
+        CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, IncrementalAlterConfigsRequest, MetadataRequest,
+        StreamsGroupDescribeRequest,
+        create_topics_request::CreatableTopic,
+        delete_topics_request::DeleteTopicState,
+        incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+    },
+};
+
+use crate::{
+    actors::{Actor, member::source_topic, producer::DATA},
+    client::{Client, Watch, decode},
+    core::Core,
+    queue::Event,
+};
+
+const REQUEST_TIMEOUT_MS: u64 = 6000;
+/// How long a deletion may be under way, whatever happens to its request.
+const UNSURE_US: u64 = 20_000_000;
+/// Kafka's number for the configs of groups.
+const GROUP_RESOURCE: i8 = 32;
+
+const WORK: u64 = 1;
+const TOPIC: u64 = 2;
+const CONFIG: u64 = 3;
+const DELETE_GROUP: u64 = 4;
+
+/// The administrator.
+pub(crate) struct Admin {
+    actor: usize,
+    client: Client,
+    plan: VecDeque<Operation>,
+    /// The first of the plan is under way.
+    asked: Option<i32>,
+    last_answer: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Operation {
+    Create(String, i32),
+    Delete(String),
+    SetConfig(String, &'static str, String),
+    DeleteGroup(String),
+    /// Asks for the number of partitions of every topic.
+    Learn,
+    /// Again and again until the group is at rest.
+    AwaitStable(String),
+}
+
+impl Operation {
+    const fn version(&self) -> i16 {
+        match self {
+            Self::Create(..) => 7,
+            Self::Delete(_) => 6,
+            Self::SetConfig(..) => 1,
+            Self::DeleteGroup(_) => 2,
+            Self::Learn => 12,
+            Self::AwaitStable(_) => 0,
+        }
+    }
+}
+
+impl Admin {
+    pub(crate) fn new(actor: usize) -> Self {
+        Self {
+            actor,
+            client: Client::new(actor, "admin"),
+            plan: VecDeque::new(),
+            asked: None,
+            last_answer: String::new(),
+        }
+    }
+
+    fn timer(&self, core: &mut Core, delay_ms: u64, token: u64) {
+        core.after_ms(delay_ms, Event::Timer { actor: self.actor, token });
+    }
+
+    fn all_topics(core: &Core) -> Vec<(String, i32)> {
+        let sources = core.options.groups.iter().map(|group| (source_topic(group), group.partitions));
+        sources.chain([(DATA.to_owned(), core.options.data_partitions)]).collect()
+    }
+
+    fn work(&mut self, core: &mut Core) {
+        if self.asked.is_some() {
+            return;
+        }
+        let Some(operation) = self.plan.front().cloned() else { return };
+        let version = operation.version();
+        self.asked = match &operation {
+            Operation::Create(name, partitions) => {
+                let topic = CreatableTopic {
+                    name: name.clone().into(),
+                    num_partitions: *partitions,
+                    replication_factor: 1,
+                    ..Default::default()
+                };
+                let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 1000, ..Default::default() };
+                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+            }
+            Operation::Delete(name) => {
+                let until_us = core.now_us + UNSURE_US;
+                core.commits.forget(name, until_us);
+                let topic = DeleteTopicState { name: Some(name.clone().into()), ..Default::default() };
+                let request = DeleteTopicsRequest { topics: vec![topic], timeout_ms: 1000, ..Default::default() };
+                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+            }
+            Operation::SetConfig(group, key, value) => {
+                let config =
+                    AlterableConfig { name: (*key).into(), value: Some(value.clone().into()), ..Default::default() };
+                let resource = AlterConfigsResource {
+                    resource_type: GROUP_RESOURCE,
+                    resource_name: group.clone().into(),
+                    configs: vec![config],
+                    ..Default::default()
+                };
+                let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+            }
+            Operation::DeleteGroup(group) => {
+                let until_us = core.now_us + UNSURE_US;
+                core.commits.forget(group, until_us);
+                let request = DeleteGroupsRequest { groups_names: vec![group.clone().into()], ..Default::default() };
+                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+            }
+            Operation::Learn => {
+                let request = MetadataRequest { topics: None, ..Default::default() };
+                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+            }
+            Operation::AwaitStable(group) => {
+                let request =
+                    StreamsGroupDescribeRequest { group_ids: vec![group.clone().into()], ..Default::default() };
+                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+            }
+        };
+        if self.asked.is_some() {
+            core.tell(self.actor, format_args!("asks {operation:?}"));
+        } else {
+            self.timer(core, 100, WORK);
+        }
+    }
+
+    fn add(&mut self, core: &mut Core, operation: Operation) {
+        self.plan.push_back(operation);
+        self.work(core);
+    }
+
+    fn change_topic(&mut self, core: &mut Core) {
+        let groups = &core.options.groups;
+        let index = core.prng.below(groups.len() as u64) as usize;
+        let group = core.options.groups[index].clone();
+        let (name, is_source) = match core.prng.below(4) {
+            0 if group.is_stateful => (format!("{}-r", group.name), false),
+            1 if group.is_stateful => (format!("{}-c", group.name), false),
+            _ => (source_topic(&group), true),
+        };
+        core.totals.add("topics deleted", 1);
+        self.add(core, Operation::Delete(name.clone()));
+        // Internal topics are made anew by the server.
+        if is_source && !core.prng.chance(3) {
+            self.add(core, Operation::Create(name, group.partitions));
+        } else if core.prng.chance(2) {
+            self.add(core, Operation::Create(source_topic(&group), group.partitions));
+        }
+        if let Some(delay_ms) = core.draw_ms(core.options.faults.topic_change) {
+            self.timer(core, delay_ms, TOPIC);
+        }
+    }
+
+    fn change_config(&mut self, core: &mut Core) {
+        let index = core.prng.below(core.options.groups.len() as u64) as usize;
+        let group = core.options.groups[index].name.clone();
+        let session_ms = core.options.session_timeout_ms;
+        let (key, value) = match core.prng.below(3) {
+            0 => ("streams.num.standby.replicas", core.prng.below(3)),
+            1 => ("streams.session.timeout.ms", session_ms / 2 + core.prng.below(session_ms)),
+            _ => ("streams.heartbeat.interval.ms", 200 + core.prng.below(session_ms / 6)),
+        };
+        core.totals.add("config changes", 1);
+        self.add(core, Operation::SetConfig(group, key, value.to_string()));
+        if let Some(delay_ms) = core.draw_ms(core.options.faults.config_change) {
+            self.timer(core, delay_ms, CONFIG);
+        }
+    }
+
+    fn delete_group(&mut self, core: &mut Core) {
+        let index = core.prng.below(core.options.groups.len() as u64) as usize;
+        let group = core.options.groups[index].name.clone();
+        self.add(core, Operation::DeleteGroup(group));
+        if let Some(delay_ms) = core.draw_ms(core.options.faults.group_delete) {
+            self.timer(core, delay_ms, DELETE_GROUP);
+        }
+    }
+
+    fn lost(&mut self, core: &mut Core) {
+        if self.asked.take().is_some() {
+            self.timer(core, 100, WORK);
+        }
+    }
+
+    /// Whether the first operation of the plan is done.
+    fn on_answer(&mut self, core: &mut Core, reply: &Bytes) -> Option<bool> {
+        let operation = self.plan.front()?.clone();
+        let version = operation.version();
+        let code = match &operation {
+            Operation::Create(..) => {
+                decode::<CreateTopicsRequest<'_>>(core, reply, version)?.topics.first()?.error_code
+            }
+            Operation::Delete(_) => {
+                decode::<DeleteTopicsRequest<'_>>(core, reply, version)?.responses.first()?.error_code
+            }
+            Operation::SetConfig(..) => {
+                decode::<IncrementalAlterConfigsRequest<'_>>(core, reply, version)?.responses.first()?.error_code
+            }
+            Operation::DeleteGroup(_) => {
+                decode::<DeleteGroupsRequest<'_>>(core, reply, version)?.results.first()?.error_code
+            }
+            Operation::Learn => {
+                let response = decode::<MetadataRequest<'_>>(core, reply, version)?;
+                let partitions = |topic: &riparian_protocol::messages::metadata_response::MetadataResponseTopic<'_>| {
+                    Some((topic.name.clone()?.into_owned(), topic.partitions.len() as i32))
+                };
+                core.topics = response.topics.iter().filter_map(partitions).collect();
+                0
+            }
+            Operation::AwaitStable(_) => {
+                let response = decode::<StreamsGroupDescribeRequest<'_>>(core, reply, version)?;
+                let group = response.groups.first()?;
+                self.last_answer = format!("{} {}", group.group_state, group.error_code);
+                let is_gone = group.error_code == ErrorCode::GroupIdNotFound.code();
+                return Some(is_gone || matches!(&*group.group_state, "Stable" | "Empty"));
+            }
+        };
+        let error = ErrorCode::from_code(code)?;
+        core.tell(self.actor, format_args!("is answered {}", error.name()));
+        self.last_answer = error.name().to_owned();
+        let is_expected = match operation {
+            Operation::Create(..) => matches!(error, ErrorCode::None | ErrorCode::TopicAlreadyExists),
+            Operation::Delete(_) => matches!(error, ErrorCode::None | ErrorCode::UnknownTopicOrPartition),
+            Operation::SetConfig(..) | Operation::Learn | Operation::AwaitStable(_) => error == ErrorCode::None,
+            Operation::DeleteGroup(_) => {
+                matches!(error, ErrorCode::None | ErrorCode::NonEmptyGroup | ErrorCode::GroupIdNotFound)
+            }
+        };
+        if !is_expected && !error.is_retriable() {
+            core.fail(format_args!("{operation:?} is answered {}", error.name()));
+        }
+        if error == ErrorCode::None && matches!(operation, Operation::DeleteGroup(_)) {
+            core.totals.add("groups deleted", 1);
+        }
+        Some(is_expected)
+    }
+}
+
+impl Actor for Admin {
+    fn begin(&mut self, core: &mut Core) {
+        self.plan = Self::all_topics(core).into_iter().map(|(name, count)| Operation::Create(name, count)).collect();
+        self.timer(core, 10, WORK);
+        let faults = core.options.faults.clone();
+        let kinds = [(faults.topic_change, TOPIC), (faults.config_change, CONFIG), (faults.group_delete, DELETE_GROUP)];
+        for (every, token) in kinds {
+            if let Some(delay_ms) = core.draw_ms(every) {
+                self.timer(core, 5000 + delay_ms, token);
+            }
+        }
+    }
+
+    fn on_timer(&mut self, core: &mut Core, token: u64) {
+        match self.client.on_watch(core, token) {
+            Watch::AllWell => return,
+            Watch::Lost => return self.lost(core),
+            Watch::NotMine => {}
+        }
+        match token {
+            TOPIC if !core.is_healing => self.change_topic(core),
+            CONFIG if !core.is_healing => self.change_config(core),
+            DELETE_GROUP if !core.is_healing => self.delete_group(core),
+            WORK => self.work(core),
+            _ => {}
+        }
+    }
+
+    fn on_reply(&mut self, core: &mut Core, reply: &Bytes) {
+        let Some(correlation) = self.client.take_reply(core, reply) else { return };
+        if self.asked != Some(correlation) {
+            return;
+        }
+        self.asked = None;
+        match self.on_answer(core, reply) {
+            Some(true) => {
+                self.plan.pop_front();
+                self.work(core);
+            }
+            Some(false) => self.timer(core, 300, WORK),
+            None => core.fail(format_args!("{:?} gets an answer without a result", self.plan.front())),
+        }
+    }
+
+    fn on_closed(&mut self, core: &mut Core) {
+        self.client.on_closed();
+        self.lost(core);
+    }
+
+    fn on_heal(&mut self, core: &mut Core) {
+        self.plan.extend(Self::all_topics(core).into_iter().map(|(name, count)| Operation::Create(name, count)));
+        self.plan.push_back(Operation::Learn);
+        let groups = core.options.groups.iter().map(|group| Operation::AwaitStable(group.name.clone()));
+        self.plan.extend(groups);
+        self.work(core);
+    }
+
+    fn unfinished(&self, core: &Core) -> Option<String> {
+        let name = &core.names[self.actor];
+        let next = self.plan.front()?;
+        Some(format!("{name} has still to do {next:?} and more, last answer {}", self.last_answer))
+    }
+}

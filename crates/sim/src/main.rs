@@ -1,0 +1,201 @@
+//! The simulator's command line: one seed, many seeds, the story of a seed.
+
+use std::{
+    process::ExitCode,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use clap::{Args, Parser, Subcommand};
+use riparian_sim::{Mode, Outcome, Totals, run};
+
+#[derive(Parser)]
+#[command(name = "sim", about = "Runs the whole server with its clients in virtual time; the same seed, the same run")]
+struct Arguments {
+    #[command(subcommand)]
+    word: Word,
+}
+
+#[derive(Subcommand)]
+enum Word {
+    /// Run seeds and print what happened in numbers
+    Run(RunOptions),
+    /// Run seeds twice and compare the two traces line by line
+    Meta {
+        /// How many seeds
+        #[arg(long, default_value_t = 10)]
+        seeds: u64,
+        /// The first seed
+        #[arg(long, default_value_t = 1)]
+        from: u64,
+    },
+    /// Tell the story of a seed, one line per event
+    Show {
+        /// The seed
+        seed: u64,
+    },
+}
+
+#[derive(Args)]
+struct RunOptions {
+    /// One seed
+    #[arg(long, conflicts_with_all = ["seeds", "seconds"])]
+    seed: Option<u64>,
+    /// Seeds from A to B, B excluded
+    #[arg(long, value_name = "A..B", value_parser = range)]
+    seeds: Option<(u64, u64)>,
+    /// Random seeds for so many seconds
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Where random seeds begin; the clock decides if it is not given
+    #[arg(long)]
+    from: Option<u64>,
+    /// Threads
+    #[arg(long, default_value_t = 2)]
+    threads: u64,
+    /// Print a line per seed
+    #[arg(long)]
+    each: bool,
+}
+
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let numbers = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    numbers.ok_or_else(|| "two numbers with .. between them, for example 1..100".to_owned())
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().word {
+        Word::Run(options) => run_seeds(&options),
+        Word::Meta { seeds, from } => meta(from, seeds),
+        Word::Show { seed } => show(seed),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "this is what the program is for")]
+fn print(text: &str) {
+    println!("{text}");
+}
+
+fn show(seed: u64) -> ExitCode {
+    let outcome = run(seed, Mode::Keep);
+    outcome.trace.iter().for_each(|line| print(line));
+    print(&summary(&outcome));
+    report(&outcome)
+}
+
+fn report(outcome: &Outcome) -> ExitCode {
+    match &outcome.failure {
+        None => ExitCode::SUCCESS,
+        Some(failure) => {
+            let seed = outcome.seed;
+            print(&format!(
+                "FAILED seed {seed}: {failure}\n  again: cargo run --release -p riparian-sim -- show {seed}"
+            ));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn summary(outcome: &Outcome) -> String {
+    let Outcome { seed, hash, lines, totals, .. } = outcome;
+    format!("seed {seed}: trace {hash:016x} of {lines} lines; {totals}")
+}
+
+fn meta(from: u64, seeds: u64) -> ExitCode {
+    for seed in from..from + seeds {
+        let (first, second) = (run(seed, Mode::Keep), run(seed, Mode::Keep));
+        let differs = first.trace.iter().zip(&second.trace).position(|(a, b)| a != b);
+        if let Some(line) = differs {
+            print(&format!(
+                "FAILED seed {seed}: line {line} differs\n  {}\n  {}",
+                first.trace[line], second.trace[line]
+            ));
+            return ExitCode::FAILURE;
+        }
+        if first.trace.len() != second.trace.len() || first.hash != second.hash || first.totals != second.totals {
+            print(&format!("FAILED seed {seed}: the traces differ in length or numbers"));
+            return ExitCode::FAILURE;
+        }
+    }
+    print(&format!("{seeds} seeds gave the same trace twice"));
+    ExitCode::SUCCESS
+}
+
+/// What many seeds add up to.
+#[derive(Default)]
+struct Sum {
+    totals: Totals,
+    seeds: u64,
+    failures: Vec<(u64, String)>,
+    /// Seeds without a crash, drop, expiry or move, or with too few events.
+    dull: u64,
+    fewest_events: Option<u64>,
+}
+
+fn run_seeds(options: &RunOptions) -> ExitCode {
+    let started = Instant::now();
+    let (from, to) = match (options.seed, options.seeds, options.seconds) {
+        (Some(seed), ..) => (seed, seed + 1),
+        (None, Some(range), _) => range,
+        (None, None, Some(_)) => (options.from.unwrap_or_else(clock), u64::MAX),
+        (None, None, None) => (1, 101),
+    };
+    let next = AtomicU64::new(from);
+    let sum = Mutex::new(Sum::default());
+    let is_over = || options.seconds.is_some_and(|seconds| started.elapsed().as_secs() >= seconds);
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(|| {
+                while !is_over() {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= to {
+                        return;
+                    }
+                    let outcome = run(seed, Mode::HashOnly);
+                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                    if options.each || outcome.failure.is_some() {
+                        print(&summary(&outcome));
+                    }
+                    sum.add(outcome);
+                    if sum.failures.len() >= 10 {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    print(&format!(
+        "{} seeds from {from} in {:.1} s, {} dull, at least {} events each; {}",
+        sum.seeds,
+        started.elapsed().as_secs_f64(),
+        sum.dull,
+        sum.fewest_events.unwrap_or(0),
+        sum.totals
+    ));
+    for (seed, failure) in &sum.failures {
+        print(&format!("FAILED seed {seed}: {failure}\n  again: cargo run --release -p riparian-sim -- show {seed}"));
+    }
+    if sum.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl Sum {
+    fn add(&mut self, outcome: Outcome) {
+        self.seeds += 1;
+        let totals = &outcome.totals;
+        let is_dull = ["crashes", "drops", "members removed", "moves"].iter().any(|what| totals.count(what) == 0);
+        self.dull += u64::from(is_dull || outcome.events < 1000);
+        self.fewest_events = Some(self.fewest_events.map_or(outcome.events, |fewest| fewest.min(outcome.events)));
+        self.totals.merge(totals);
+        self.failures.extend(outcome.failure.map(|failure| (outcome.seed, failure)));
+    }
+}
+
+/// A seed that nobody has tried yet.
+fn clock() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(1, |since| since.as_millis() as u64 * 1000)
+}

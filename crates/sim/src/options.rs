@@ -1,0 +1,153 @@
+//! What a seed makes of a run: how many of everything, how fast, and which faults.
+//!
+//! Swarm testing: each seed switches a random subset of the faults on and draws the sizes, so that rare combinations
+//! come up and a fault that hides another one is sometimes absent.
+
+use riparian_types::Prng;
+
+/// How often something happens: once in this many milliseconds on average; 0 for never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EveryMs(pub(crate) u64);
+
+/// Everything that the seed decides before the run.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) groups: Vec<GroupOptions>,
+    pub(crate) producers: u64,
+    pub(crate) readers: u64,
+    pub(crate) data_partitions: i32,
+    pub(crate) records_per_producer: u64,
+    pub(crate) offsets_partitions: u64,
+    /// How long faults go on.
+    pub(crate) faults_ms: u64,
+    pub(crate) session_timeout_ms: u64,
+    pub(crate) heartbeat_interval_ms: u64,
+    pub(crate) rebalance_timeout_ms: u64,
+    pub(crate) initial_delay_ms: u64,
+    pub(crate) assignment_interval_ms: u64,
+    pub(crate) standbys: u64,
+    pub(crate) faults: Faults,
+}
+
+/// One streams group.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupOptions {
+    pub(crate) name: String,
+    pub(crate) members: u64,
+    pub(crate) processes: u64,
+    /// One in so many members is static; 0: none.
+    pub(crate) one_in_static: u64,
+    pub(crate) partitions: i32,
+    /// The second subtopology reads a repartition topic and has a store.
+    pub(crate) is_stateful: bool,
+}
+
+/// Which faults there are, and how often.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    pub(crate) power_cut: EveryMs,
+    pub(crate) kill: EveryMs,
+    pub(crate) restart: EveryMs,
+    /// Of the power cuts, one in so many happens inside a disk operation; 0: none.
+    pub(crate) one_in_inside_disk: u64,
+    pub(crate) down_ms_max: u64,
+    /// One in so many requests is followed by the loss of its connection.
+    pub(crate) one_in_dropped: u64,
+    pub(crate) latency_us_max: u64,
+    /// One in so many messages is late.
+    pub(crate) one_in_late: u64,
+    pub(crate) late_us_max: u64,
+    pub(crate) sync_us_max: u64,
+    pub(crate) one_in_slow_sync: u64,
+    pub(crate) slow_sync_us_max: u64,
+    pub(crate) sync_failures: EveryMs,
+    pub(crate) full_disk: EveryMs,
+    pub(crate) member_death: EveryMs,
+    pub(crate) member_leave: EveryMs,
+    pub(crate) member_pause: EveryMs,
+    pub(crate) topic_change: EveryMs,
+    pub(crate) config_change: EveryMs,
+    pub(crate) group_delete: EveryMs,
+}
+
+impl Options {
+    /// What this seed makes of a run.
+    pub(crate) fn of_seed(seed: u64) -> Self {
+        let mut prng = Prng::new(seed ^ 0x5157_a12d_0000_0001);
+        let p = &mut prng;
+        let size = p.below(100);
+        let members_total = match size {
+            0..=59 => 3 + p.below(8),
+            60..=89 => 10 + p.below(20),
+            90..=97 => 30 + p.below(50),
+            _ => 100 + p.below(101),
+        };
+        let session_timeout_ms = 3000 + p.below(12_000);
+        let heartbeat_interval_ms = 400 + p.below(session_timeout_ms / 4);
+        // Small groups are watched for longer: every seed gives about as many events.
+        let faults_ms = (60_000 + 1_500_000 / members_total).min(240_000);
+        let group_count = 1 + p.below(if members_total < 6 { 2 } else { 4 });
+        let groups = (0..group_count)
+            .map(|index| {
+                let members = (members_total / group_count).max(2);
+                GroupOptions {
+                    name: format!("app{index}"),
+                    members,
+                    processes: 1 + p.below(members),
+                    one_in_static: [0, 2, 4, 1][p.below(4) as usize],
+                    partitions: 1 + p.below(3 + members.min(20)) as i32,
+                    is_stateful: !p.chance(4),
+                }
+            })
+            .collect();
+        Self {
+            groups,
+            producers: 1 + p.below(3),
+            readers: 1 + p.below(2),
+            data_partitions: 1 + p.below(4) as i32,
+            records_per_producer: 50 + p.below(400),
+            offsets_partitions: 1 + p.below(6),
+            faults_ms,
+            session_timeout_ms,
+            heartbeat_interval_ms,
+            rebalance_timeout_ms: 5000 + p.below(30_000),
+            initial_delay_ms: if p.chance(2) { 0 } else { p.below(4000) },
+            assignment_interval_ms: if p.chance(2) { 0 } else { p.below(3000) },
+            standbys: if p.chance(2) { 0 } else { 1 + p.below(2) },
+            faults: Faults::draw(p, members_total),
+        }
+    }
+}
+
+impl Faults {
+    fn draw(p: &mut Prng, members: u64) -> Self {
+        let latency_us_max = 200 + p.below(20_000);
+        Self {
+            power_cut: maybe(p, 8, 15_000, 40_000),
+            kill: maybe(p, 3, 20_000, 60_000),
+            restart: maybe(p, 2, 30_000, 60_000),
+            one_in_inside_disk: [0, 2, 2, 1][p.below(4) as usize],
+            down_ms_max: 50 + p.below(6000),
+            one_in_dropped: if p.chance(8) { 0 } else { 10 + p.below(200) },
+            latency_us_max,
+            one_in_late: if p.chance(2) { 0 } else { 10 + p.below(200) },
+            late_us_max: 50_000 + p.below(3_000_000),
+            sync_us_max: 100 + p.below(10_000),
+            one_in_slow_sync: if p.chance(2) { 0 } else { 5 + p.below(100) },
+            slow_sync_us_max: 20_000 + p.below(2_000_000),
+            sync_failures: maybe(p, 2, 15_000, 40_000),
+            full_disk: maybe(p, 2, 20_000, 40_000),
+            member_death: maybe(p, 10, members * 15_000, members * 20_000),
+            member_leave: maybe(p, 8, members * 15_000, members * 30_000),
+            member_pause: maybe(p, 6, members * 15_000, members * 30_000),
+            topic_change: maybe(p, 2, 10_000, 40_000),
+            config_change: maybe(p, 2, 10_000, 40_000),
+            group_delete: maybe(p, 2, 10_000, 40_000),
+        }
+    }
+}
+
+/// On in all but one of `of` seeds (in half of them for 2), then between the two intervals.
+fn maybe(p: &mut Prng, of: u64, shortest: u64, spread: u64) -> EveryMs {
+    if p.chance(of) { EveryMs(0) } else { EveryMs(shortest + p.below(spread)) }
+}

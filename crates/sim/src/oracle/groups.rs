@@ -1,0 +1,251 @@
+//! Groups by their records: every batch that reaches the disk is read as it is written.
+//!
+//! **Checked here:** no active task has two owners (assigned, or to be given back); epochs never go back; what a client
+//! was told stands in the records after a crash.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use riparian_coordinator::{Decoded, RecordCodec, codecs::GroupCodec};
+use riparian_group::{
+    GroupMachine,
+    record::{MemberState, Record},
+};
+use riparian_log::{Disk, MemDisk};
+use riparian_records::batches;
+
+use crate::{disk::Appended, oracle::Task, server::ROOT};
+
+/// All groups, by the directories of the partitions that hold them.
+#[derive(Debug, Default)]
+pub(crate) struct GroupRecords {
+    partitions: BTreeMap<String, Partition>,
+    /// The highest epoch that a client was told, by group.
+    told: BTreeMap<String, i32>,
+    /// Active tasks that went from one member to another.
+    pub(crate) moves: u64,
+    /// Members that were removed.
+    pub(crate) removals: u64,
+    last_owner: BTreeMap<(String, Task), String>,
+}
+
+#[derive(Debug, Default)]
+struct Partition {
+    /// Bytes read, by file.
+    read: BTreeMap<String, u64>,
+    groups: BTreeMap<String, Group>,
+}
+
+/// One group by its records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) epoch: i32,
+    pub(crate) assignment_epoch: i32,
+    pub(crate) members: BTreeMap<String, Member>,
+}
+
+/// One member by its records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) epoch: i32,
+    pub(crate) previous_epoch: i32,
+    pub(crate) is_stable: bool,
+    pub(crate) active: BTreeSet<Task>,
+    pub(crate) revoking: BTreeSet<Task>,
+}
+
+impl GroupRecords {
+    /// The group, if its records say that there is one.
+    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
+        self.partitions.values().find_map(|partition| partition.groups.get(name))
+    }
+
+    /// Notes that a client was told this epoch.
+    pub(crate) fn told(&mut self, group: &str, epoch: i32) {
+        // An answer from before the group was deleted may still be on its way.
+        if self.group(group).is_none_or(|known| known.epoch < epoch) {
+            return;
+        }
+        let told = self.told.entry(group.to_owned()).or_default();
+        *told = (*told).max(epoch);
+    }
+
+    /// Follows what was written.
+    pub(crate) fn follow(&mut self, appends: Vec<Appended>, memory: &MemDisk) -> Result<(), String> {
+        let mut changed = BTreeSet::new();
+        for append in appends {
+            match append {
+                Appended::Changed { dir } => {
+                    changed.insert(dir);
+                }
+                Appended::Bytes { path, position, bytes } => {
+                    let dir = dir_of(&path);
+                    if changed.contains(&dir) {
+                        continue;
+                    }
+                    let read = self.partitions.entry(dir.clone()).or_default().read.entry(path).or_default();
+                    if *read == position {
+                        *read += bytes.len() as u64;
+                        self.read(&dir, &bytes)?;
+                    } else {
+                        changed.insert(dir);
+                    }
+                }
+            }
+        }
+        changed.iter().try_for_each(|dir| self.rebuild(dir, memory))
+    }
+
+    /// Reads everything anew: the server has just started, and what clients were told must be there.
+    pub(crate) fn rebuild_all(&mut self, memory: &MemDisk) -> Result<(), String> {
+        let dirs: Vec<String> = self.partitions.keys().cloned().collect();
+        dirs.iter().try_for_each(|dir| self.rebuild(dir, memory))?;
+        for (name, told) in &self.told {
+            let epoch = self.group(name).map(|group| group.epoch);
+            if epoch.is_none_or(|epoch| epoch < *told) {
+                return Err(format!(
+                    "a member of {name} was told epoch {told}, after a restart the group has {epoch:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn rebuild(&mut self, dir: &str, memory: &MemDisk) -> Result<(), String> {
+        // What happened again only because it was read again does not count.
+        let counts = (self.moves, self.removals);
+        let result = self.rebuild_uncounted(dir, memory);
+        (self.moves, self.removals) = counts;
+        result
+    }
+
+    fn rebuild_uncounted(&mut self, dir: &str, memory: &MemDisk) -> Result<(), String> {
+        self.partitions.insert(dir.to_owned(), Partition::default());
+        let path = std::path::Path::new(ROOT).join(dir);
+        // A directory that is not there had nothing durable in it.
+        let Ok(entries) = memory.list(&path) else { return Ok(()) };
+        for entry in entries.iter().filter(|entry| entry.name.ends_with(".log")) {
+            let file = path.join(&entry.name);
+            let Ok(Some(bytes)) = memory.read_file(&file) else { continue };
+            let name = file.to_string_lossy().into_owned();
+            let whole = self.read(dir, &bytes)?;
+            self.partitions.entry(dir.to_owned()).or_default().read.insert(name, whole);
+        }
+        Ok(())
+    }
+
+    /// Reads batches; how many bytes of whole batches there were.
+    fn read(&mut self, dir: &str, bytes: &[u8]) -> Result<u64, String> {
+        let mut whole = 0;
+        for batch in batches(bytes) {
+            // A torn tail, which the server is about to cut off.
+            let Ok(batch) = batch else { break };
+            whole += batch.bytes().len() as u64;
+            let Ok(records) = batch.records() else { break };
+            let mut touched = BTreeSet::new();
+            for record in records.iter().flatten() {
+                if let Decoded::Record(record) =
+                    <GroupCodec as RecordCodec<GroupMachine>>::decode(record.key, record.value)
+                {
+                    let name = record.group().to_string();
+                    self.apply(dir, &name, record)?;
+                    touched.insert(name);
+                }
+            }
+            for name in touched {
+                self.check_owners(dir, &name)?;
+            }
+        }
+        Ok(whole)
+    }
+
+    fn apply(&mut self, dir: &str, name: &str, record: Record) -> Result<(), String> {
+        let partition = self.partitions.entry(dir.to_owned()).or_default();
+        let group = partition.groups.entry(name.to_owned()).or_default();
+        match record {
+            Record::StreamsGroupMetadata(_, Some(value)) => {
+                not_back(&format!("the epoch of {name}"), group.epoch, value.epoch.0)?;
+                group.epoch = value.epoch.0;
+            }
+            Record::StreamsGroupMetadata(_, None) => {
+                partition.groups.remove(name);
+                self.told.remove(name);
+            }
+            Record::StreamsTargetMetadata(_, Some(value)) => {
+                not_back(&format!("the assignment epoch of {name}"), group.assignment_epoch, value.assignment_epoch.0)?;
+                group.assignment_epoch = value.assignment_epoch.0;
+            }
+            Record::StreamsMemberMetadata(_, member, Some(_)) => {
+                group.members.entry(member.to_string()).or_default();
+            }
+            Record::StreamsMemberMetadata(_, member, None) => {
+                if group.members.remove(member.as_str()).is_some() {
+                    self.removals += 1;
+                }
+            }
+            Record::StreamsCurrentAssignment(_, id, Some(value)) => {
+                let member = group.members.entry(id.to_string()).or_default();
+                // A static member that left has epoch -2 until it comes back or its session is over.
+                if value.member_epoch.0 != -2 {
+                    not_back(&format!("the epoch of member {id} of {name}"), member.epoch, value.member_epoch.0)?;
+                }
+                let tasks = |lists: &[riparian_group::streams::ActiveTaskIds]| {
+                    lists
+                        .iter()
+                        .flat_map(|list| {
+                            list.partitions.iter().map(|partition| Task {
+                                subtopology: list.subtopology.to_string(),
+                                partition: partition.0,
+                            })
+                        })
+                        .collect()
+                };
+                *member = Member {
+                    epoch: value.member_epoch.0,
+                    previous_epoch: value.previous_member_epoch.0,
+                    is_stable: value.state == MemberState::Stable,
+                    active: tasks(&value.active),
+                    revoking: tasks(&value.active_pending_revocation),
+                };
+            }
+            Record::StreamsCurrentAssignment(_, id, None) => {
+                if let Some(member) = group.members.get_mut(id.as_str()) {
+                    *member = Member { epoch: member.epoch, ..Member::default() };
+                }
+            }
+            Record::OffsetCommit(..)
+            | Record::ClassicGroupMetadata(..)
+            | Record::StreamsTargetMetadata(_, None)
+            | Record::StreamsTargetMember(..)
+            | Record::StreamsTopology(..) => {}
+        }
+        Ok(())
+    }
+
+    fn check_owners(&mut self, dir: &str, name: &str) -> Result<(), String> {
+        let Some(group) = self.partitions.get(dir).and_then(|partition| partition.groups.get(name)) else {
+            return Ok(());
+        };
+        let mut owners = BTreeMap::new();
+        for (id, member) in &group.members {
+            for task in member.active.iter().chain(&member.revoking) {
+                if let Some(other) = owners.insert(task, id) {
+                    return Err(format!("by the records of {name} task {task} belongs to {other} and to {id}"));
+                }
+            }
+        }
+        for (task, owner) in owners {
+            let last = self.last_owner.insert((name.to_owned(), task.clone()), owner.clone());
+            self.moves += u64::from(last.is_some_and(|last| last != *owner));
+        }
+        Ok(())
+    }
+}
+
+fn not_back(what: &str, from: i32, to: i32) -> Result<(), String> {
+    if to < from { Err(format!("{what} goes back from {from} to {to}")) } else { Ok(()) }
+}
+
+fn dir_of(path: &str) -> String {
+    let dir = std::path::Path::new(path).parent().and_then(|dir| dir.file_name());
+    dir.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,304 @@
+//! The server's lives: start, work, end.
+//!
+//! The broker runs as it is. What it asks for (jobs, calls at a time, replies) becomes events; the order of jobs and the
+//! moment at which a sync happens are drawn.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use riparian_broker::{AdvertisedListener, AllowAll, Broker, BrokerConfig, Job};
+use riparian_log::{FlushMode, Identity, LogConfig, Logs, LogsConfig};
+use riparian_metadata::config;
+use riparian_types::{NodeId, Now, Uuid};
+
+use crate::{
+    core::Core,
+    disk::{Death, DiskFaults, SimDisk},
+    options::EveryMs,
+    queue::{Event, FaultKind},
+    shell::{self, SimShell},
+};
+
+/// Where the server keeps its data.
+pub(crate) const ROOT: &str = "/data";
+
+/// One life of the server.
+pub(crate) struct Server {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) shell: Arc<SimShell>,
+    pub(crate) disk: Arc<SimDisk>,
+    jobs: BTreeMap<u64, Job>,
+    job_count: u64,
+    /// When it is called next.
+    wake_us: Option<u64>,
+}
+
+impl Core {
+    /// Starts the server on what the last life left.
+    pub(crate) fn start_server(&mut self) {
+        self.life += 1;
+        let disk = Arc::new(SimDisk::new(self.memory.clone(), self.prng.split()));
+        let may_die = !self.is_healing && self.options.faults.one_in_inside_disk > 0;
+        if may_die && self.prng.chance(10) {
+            let death = if self.prng.chance(2) { Death::PowerCut } else { Death::Kill };
+            disk.die_in(self.prng.below(200), death);
+        }
+        let shell = Arc::new(SimShell::new(self.now_us, disk.clone()));
+        let opened = self.open_broker(&disk, &shell);
+        let life = self.life;
+        match opened {
+            Ok(broker) if !disk.is_dead() => {
+                self.say(format_args!("the server starts, life {life}"));
+                self.totals.add("starts", 1);
+                let server = Server { broker, shell, disk, jobs: BTreeMap::new(), job_count: 0, wake_us: None };
+                self.server = Some(server);
+                let memory = self.memory.clone();
+                let rebuilt = self.records.rebuild_all(&memory);
+                self.check(rebuilt);
+                self.after_server();
+            }
+            Ok(_) | Err(_) if disk.is_dead() => {
+                // Jobs hold the broker, which holds the shell, which would hold them.
+                drop(shell.take());
+                self.say(format_args!("the server dies while it starts, life {life}"));
+                self.totals.add("crashes", 1);
+                self.totals.add("crashes while starting", 1);
+                let down_ms = self.draw_down_ms();
+                self.after_ms(down_ms, Event::Start);
+            }
+            Ok(_) => unreachable!("one of the arms above takes it"),
+            Err(error) => self.fail(format_args!("the server does not start: {error}")),
+        }
+    }
+
+    fn open_broker(&mut self, disk: &Arc<SimDisk>, shell: &Arc<SimShell>) -> anyhow::Result<Arc<Broker>> {
+        let identity = Identity {
+            node_id: NodeId(1),
+            cluster_id: None,
+            new_cluster_id: "simulated".into(),
+            new_directory_id: Uuid::from_random(1, self.life),
+        };
+        let logs_config = LogsConfig {
+            flush: FlushMode::Sync,
+            producer_expiration_ms: 86_400_000,
+            topic_defaults: LogConfig::KAFKA,
+            recovery_threads: 1,
+        };
+        let now = shell::at(self.now_us);
+        let (logs, _) = Logs::open(disk.clone(), Path::new(ROOT), identity, logs_config, now.wall)?;
+        let seed = self.prng.next_u64();
+        let config = self.broker_config()?;
+        Ok(Broker::open(config, logs, Box::new(AllowAll), shell.clone(), seed, now)?)
+    }
+
+    fn broker_config(&self) -> anyhow::Result<BrokerConfig> {
+        let options = &self.options;
+        let mut properties = config::BrokerConfig::empty();
+        let settings: [(&str, u64); 13] = [
+            ("offsets.topic.num.partitions", options.offsets_partitions),
+            ("group.streams.min.session.timeout.ms", 100),
+            ("group.streams.session.timeout.ms", options.session_timeout_ms),
+            ("group.streams.max.session.timeout.ms", 60_000),
+            ("group.streams.min.heartbeat.interval.ms", 100),
+            ("group.streams.heartbeat.interval.ms", options.heartbeat_interval_ms),
+            ("group.streams.max.heartbeat.interval.ms", 15_000),
+            ("group.streams.initial.rebalance.delay.ms", options.initial_delay_ms),
+            ("group.streams.assignment.interval.ms", options.assignment_interval_ms),
+            ("group.streams.max.assignment.interval.ms", 15_000),
+            ("group.streams.num.standby.replicas", options.standbys),
+            ("offsets.retention.check.interval.ms", 20_000),
+            ("log.flush.offset.checkpoint.interval.ms", 7000),
+        ];
+        for (key, value) in settings {
+            properties.set(key, &value.to_string()).map_err(|error| anyhow::anyhow!("{key}: {error:?}"))?;
+        }
+        let listener = AdvertisedListener { listener: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 9092 };
+        Ok(BrokerConfig { properties: Arc::new(properties), advertised: vec![listener] })
+    }
+
+    fn draw_down_ms(&mut self) -> u64 {
+        1 + self.prng.below(if self.is_healing { 50 } else { self.options.faults.down_ms_max })
+    }
+
+    /// Calls the broker, if there is one, and follows what it asks for.
+    pub(crate) fn with_broker(&mut self, call: impl FnOnce(&mut Self, &Arc<Broker>, Now)) {
+        let Some(server) = &self.server else { return };
+        let broker = server.broker.clone();
+        server.shell.set_now(self.now_us);
+        call(self, &broker, shell::at(self.now_us));
+        drop(broker);
+        self.after_server();
+    }
+
+    /// Turns what the broker asked for into events; notices that it died.
+    pub(crate) fn after_server(&mut self) {
+        let Some(server) = &self.server else { return };
+        let asked = server.shell.take();
+        if server.disk.is_dead() {
+            // Jobs hold the broker, which holds the shell, which would hold them.
+            drop(asked);
+            self.server_died();
+            return;
+        }
+        let appends = server.disk.take_appends();
+        let followed = self.records.follow(appends, &self.memory);
+        self.check(followed);
+        for job in asked.jobs {
+            let delay_us = self.draw_job_us();
+            let life = self.life;
+            let Some(server) = &mut self.server else { return };
+            let number = server.job_count;
+            server.job_count += 1;
+            server.jobs.insert(number, job);
+            self.after_us(delay_us, Event::Job { life, job: number });
+        }
+        for (connection, slot, reply) in asked.replies {
+            self.reply(connection, slot, reply);
+        }
+        if let Some(at) = asked.wake {
+            let at_us = (at.0.saturating_mul(1000)).max(self.now_us);
+            let life = self.life;
+            let Some(server) = &mut self.server else { return };
+            if server.wake_us.is_none_or(|wake_us| at_us < wake_us) {
+                server.wake_us = Some(at_us);
+                // Never early, and a thread that sleeps wakes late.
+                let late_us = self.prng.below(2000);
+                self.queue.add(at_us + late_us, &mut self.prng, Event::Wake { life });
+            }
+        }
+    }
+
+    fn draw_job_us(&mut self) -> u64 {
+        let faults = &self.options.faults;
+        if self.is_healing {
+            return 1 + self.prng.below(1000);
+        }
+        let is_slow = self.prng.chance(faults.one_in_slow_sync);
+        1 + self.prng.below(if is_slow { faults.slow_sync_us_max } else { faults.sync_us_max })
+    }
+
+    pub(crate) fn run_job(&mut self, life: u64, number: u64) {
+        if life != self.life {
+            return;
+        }
+        let Some(job) = self.server.as_mut().and_then(|server| server.jobs.remove(&number)) else { return };
+        self.say(format_args!("job {number} runs"));
+        self.totals.add("jobs", 1);
+        self.with_broker(|_, _, _| job());
+    }
+
+    pub(crate) fn wake_server(&mut self, life: u64) {
+        if life != self.life {
+            return;
+        }
+        if let Some(server) = &mut self.server {
+            server.wake_us = None;
+        }
+        self.with_broker(|_, broker, now| broker.on_time(now));
+    }
+
+    /// The server's machine has a fault, and the next one of its kind is planned.
+    pub(crate) fn fault(&mut self, kind: FaultKind) {
+        if self.is_healing {
+            return;
+        }
+        self.plan_fault(kind);
+        let one_in_inside_disk = self.options.faults.one_in_inside_disk;
+        let inside_disk = self.prng.chance(one_in_inside_disk);
+        let operations = self.prng.below(60);
+        let heals_in_ms = 1 + self.prng.below(5000);
+        let life = self.life;
+        let Some(server) = &self.server else { return };
+        let disk = server.disk.clone();
+        let faults = disk.faults();
+        match kind {
+            FaultKind::PowerCut | FaultKind::Kill => {
+                let death = if kind == FaultKind::PowerCut { Death::PowerCut } else { Death::Kill };
+                if inside_disk && disk.dies_soon().is_none() {
+                    disk.die_in(operations, death);
+                    self.say(format_args!("{death:?} is due in {operations} disk operations"));
+                } else {
+                    disk.die(death);
+                    self.say(format_args!("{death:?}"));
+                    self.after_server();
+                }
+            }
+            FaultKind::Restart => {
+                self.with_broker(|_, broker, now| broker.shutdown(now));
+                if let Some(server) = &self.server {
+                    self.totals.add("clean restarts", 1);
+                    server.disk.die(Death::Kill);
+                    self.say(format_args!("the server ends in good order"));
+                    self.after_server();
+                }
+            }
+            FaultKind::SyncFailures => {
+                disk.set_faults(DiskFaults { sync_fails: true, ..faults });
+                self.say(format_args!("syncs fail from now on"));
+                self.after_ms(heals_in_ms, Event::DiskHeals { life });
+            }
+            FaultKind::FullDisk => {
+                disk.set_faults(DiskFaults { is_full: true, ..faults });
+                self.say(format_args!("the disk is full from now on"));
+                self.after_ms(heals_in_ms, Event::DiskHeals { life });
+            }
+        }
+    }
+
+    pub(crate) fn plan_fault(&mut self, kind: FaultKind) {
+        let faults = &self.options.faults;
+        let every: EveryMs = match kind {
+            FaultKind::PowerCut => faults.power_cut,
+            FaultKind::Kill => faults.kill,
+            FaultKind::Restart => faults.restart,
+            FaultKind::SyncFailures => faults.sync_failures,
+            FaultKind::FullDisk => faults.full_disk,
+        };
+        if let Some(delay_ms) = self.draw_ms(every) {
+            self.after_ms(delay_ms, Event::Fault(kind));
+        }
+    }
+
+    pub(crate) fn heal_disk(&mut self, life: u64) {
+        if life == self.life
+            && let Some(server) = &self.server
+        {
+            server.disk.set_faults(DiskFaults::default());
+            self.say(format_args!("the disk works again"));
+        }
+    }
+
+    /// Cuts the power when everything is at rest.
+    pub(crate) fn die_at_rest(&mut self) {
+        if let Some(server) = &self.server {
+            server.disk.die(Death::PowerCut);
+            self.after_server();
+        }
+    }
+
+    fn server_died(&mut self) {
+        let Some(server) = self.server.take() else { return };
+        let life = self.life;
+        self.say(format_args!("the server is gone, life {life}"));
+        self.totals.add("crashes", 1);
+        let counts = server.disk.counts();
+        self.totals.add("disk operations", counts.operations);
+        self.totals.add("syncs", counts.syncs);
+        self.totals.add("failed syncs", counts.failed_syncs);
+        self.totals.add("failed writes", counts.failed_writes);
+        drop(server);
+        self.break_all_links();
+        let down_ms = self.draw_down_ms();
+        self.after_ms(down_ms, Event::Start);
+    }
+
+    /// Compares the machines with what their logs say.
+    pub(crate) fn check_replay(&mut self) {
+        let Some(server) = &self.server else { return };
+        if server.disk.faults() != DiskFaults::default() || server.disk.dies_soon().is_some() {
+            return;
+        }
+        let result = server.broker.check_replay();
+        self.totals.add("replays compared", 1);
+        self.check(result.map_err(|what| format!("replay differs from the live state: {what}")));
+    }
+}

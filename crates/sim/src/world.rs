@@ -1,0 +1,283 @@
+//! A whole run: events one after the other until everything has come to rest or a promise is broken.
+
+use std::{
+    cell::RefCell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Once,
+};
+
+use crate::{
+    actors::{
+        Actor, admin::Admin, auditor::Auditor, member::Member, member::source_topic, producer::Producer, reader::Reader,
+    },
+    core::Core,
+    options::GroupOptions,
+    oracle::Task,
+    queue::{Event, FaultKind},
+    trace::{Mode, Totals},
+};
+
+/// Everything must have come to rest this long after the faults have stopped.
+const HEAL_MS_MAX: u64 = 240_000;
+/// How often it is looked at whether it has.
+const LOOK_MS: u64 = 500;
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// The promise that was broken.
+    pub failure: Option<String>,
+    /// Over all lines of the trace.
+    pub hash: u64,
+    /// Lines of the trace.
+    pub lines: u64,
+    /// Events that happened.
+    pub events: u64,
+    /// What they were.
+    pub totals: Totals,
+    /// The trace, if it was to be kept.
+    pub trace: Vec<String>,
+}
+
+struct World {
+    core: Core,
+    actors: Vec<Box<dyn Actor>>,
+    events: u64,
+    is_over: bool,
+    /// The server is killed once more after everything has come to rest.
+    was_crashed_at_rest: bool,
+    heals_us: u64,
+}
+
+thread_local! {
+    /// The first panic on this thread: those inside a machine are caught by its shard.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs a seed.
+pub fn run(seed: u64, mode: Mode) -> Outcome {
+    note_panics();
+    PANIC.with_borrow_mut(|panic| *panic = None);
+    let mut world = World::new(seed, mode);
+    world.begin();
+    while !world.is_over && world.core.failure.is_none() {
+        let stepped = catch_unwind(AssertUnwindSafe(|| world.step()));
+        if let Some(panic) = PANIC.with_borrow_mut(Option::take) {
+            world.core.fail(format_args!("panic: {panic}"));
+        } else if stepped.is_err() {
+            world.core.fail("panic of an unknown kind");
+        }
+    }
+    world.finish(seed)
+}
+
+fn note_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|info| {
+            PANIC.with_borrow_mut(|panic| {
+                panic.get_or_insert_with(|| info.to_string());
+            });
+        }));
+    });
+}
+
+impl World {
+    fn new(seed: u64, mode: Mode) -> Self {
+        Self {
+            core: Core::new(seed, mode),
+            actors: Vec::new(),
+            events: 0,
+            is_over: false,
+            was_crashed_at_rest: false,
+            heals_us: 0,
+        }
+    }
+
+    fn add(&mut self, name: String, make: impl FnOnce(usize, &mut Core) -> Box<dyn Actor>) {
+        self.core.names.push(name);
+        self.core.paused_until_us.push(0);
+        let actor = make(self.actors.len(), &mut self.core);
+        self.actors.push(actor);
+    }
+
+    fn begin(&mut self) {
+        let options = self.core.options.clone();
+        self.core.say(format_args!("{options:?}"));
+        self.add("admin".to_owned(), |actor, _| Box::new(Admin::new(actor)));
+        self.add("auditor".to_owned(), |actor, _| Box::new(Auditor::new(actor)));
+        for index in 0..options.producers {
+            self.add(format!("producer{index}"), |actor, core| Box::new(Producer::new(actor, core)));
+        }
+        for index in 0..options.readers {
+            self.add(format!("reader{index}"), |actor, core| Box::new(Reader::new(actor, core)));
+        }
+        for group in &options.groups {
+            for index in 0..group.members {
+                let name = format!("{}.m{index}", group.name);
+                self.add(name, |actor, core| Box::new(Member::new(actor, group, index, core)));
+            }
+        }
+        self.core.after_us(0, Event::Start);
+        self.core.after_ms(options.faults_ms, Event::Heal);
+        self.core.after_ms(1000, Event::Check);
+        let kinds =
+            [FaultKind::PowerCut, FaultKind::Kill, FaultKind::Restart, FaultKind::SyncFailures, FaultKind::FullDisk];
+        kinds.into_iter().for_each(|kind| self.core.plan_fault(kind));
+        for actor in &mut self.actors {
+            actor.begin(&mut self.core);
+        }
+    }
+
+    fn step(&mut self) {
+        let Some((at_us, event)) = self.core.queue.pop() else {
+            self.core.fail("nothing happens any more");
+            return;
+        };
+        self.core.now_us = at_us;
+        self.events += 1;
+        match event {
+            Event::Arrive(link) => self.core.arrive(link),
+            Event::Deliver(link) => {
+                if let Some((actor, reply)) = self.core.deliver(link) {
+                    self.actors[actor].on_reply(&mut self.core, &reply);
+                }
+            }
+            Event::Break(link) => self.core.break_link(link),
+            Event::ClientHears(link) => {
+                if let Some(actor) = self.core.client_hears(link) {
+                    self.actors[actor].on_closed(&mut self.core);
+                }
+            }
+            Event::ServerHears(link) => self.core.server_hears(link),
+            Event::Timer { actor, token } => self.on_timer(actor, token),
+            Event::Job { life, job } => self.core.run_job(life, job),
+            Event::Wake { life } => self.core.wake_server(life),
+            Event::Fault(kind) => self.core.fault(kind),
+            Event::DiskHeals { life } => self.core.heal_disk(life),
+            Event::Start => self.core.start_server(),
+            Event::Check => {
+                self.core.check_replay();
+                let delay_ms = 2000 + self.core.prng.below(8000);
+                self.core.after_ms(delay_ms, Event::Check);
+            }
+            Event::Heal => self.heal(),
+            Event::Converged => self.look(),
+        }
+    }
+
+    fn on_timer(&mut self, actor: usize, token: u64) {
+        let paused_until_us = self.core.paused_until_us[actor];
+        if paused_until_us > self.core.now_us {
+            self.core.queue.add(paused_until_us, &mut self.core.prng, Event::Timer { actor, token });
+        } else {
+            self.actors[actor].on_timer(&mut self.core, token);
+        }
+    }
+
+    fn heal(&mut self) {
+        self.core.say(format_args!("faults stop"));
+        self.core.is_healing = true;
+        self.heals_us = self.core.now_us;
+        if self.core.server.is_some() {
+            let life = self.core.life;
+            self.core.heal_disk(life);
+        }
+        for actor in &mut self.actors {
+            actor.on_heal(&mut self.core);
+        }
+        self.core.after_ms(LOOK_MS, Event::Converged);
+    }
+
+    fn look(&mut self) {
+        let unfinished = self.unfinished();
+        match unfinished {
+            None if self.was_crashed_at_rest => {
+                self.core.check_replay();
+                self.core.say(format_args!("everything has come to rest"));
+                self.is_over = true;
+            }
+            None => {
+                self.core.say(format_args!("everything has come to rest; the server is cut off once more"));
+                self.was_crashed_at_rest = true;
+                self.core.check_replay();
+                self.core.die_at_rest();
+                for actor in &mut self.actors {
+                    actor.on_second_look(&mut self.core);
+                }
+                self.core.after_ms(LOOK_MS, Event::Converged);
+            }
+            Some(what) if self.core.now_us > self.heals_us + HEAL_MS_MAX * 1000 => {
+                self.core.fail(format_args!("{} s after the faults have stopped: {what}", HEAL_MS_MAX / 1000));
+            }
+            Some(_) => self.core.after_ms(LOOK_MS, Event::Converged),
+        }
+    }
+
+    /// What has not come to rest.
+    fn unfinished(&self) -> Option<String> {
+        let core = &self.core;
+        if core.server.is_none() {
+            return Some("the server is down".to_owned());
+        }
+        let actor = self.actors.iter().find_map(|actor| actor.unfinished(core));
+        let group = || core.options.groups.iter().find_map(|group| unfinished_group(core, group));
+        let unread = || {
+            let unread = core.contents.unread();
+            (unread > 0).then(|| format!("{unread} acknowledged records are not read"))
+        };
+        actor.or_else(group).or_else(unread)
+    }
+
+    fn finish(self, seed: u64) -> Outcome {
+        let mut core = self.core;
+        core.totals.add("moves", core.records.moves);
+        core.totals.add("members removed", core.records.removals);
+        core.totals.add("events", self.events);
+        core.totals.add("virtual seconds", core.now_us / 1_000_000);
+        // Jobs hold the broker, which holds the shell, which would hold them.
+        if let Some(server) = core.server.take() {
+            drop(server.shell.take());
+        }
+        let (hash, lines, trace) = core.trace.finish();
+        Outcome { seed, failure: core.failure, hash, lines, events: self.events, totals: core.totals, trace }
+    }
+}
+
+/// Whether a group is at rest by its records: everybody alive is in it, and every task belongs to exactly one member.
+fn unfinished_group(core: &Core, options: &GroupOptions) -> Option<String> {
+    let name = &options.name;
+    let alive = core.owners.alive(name);
+    let Some(group) = core.records.group(name) else {
+        return (alive > 0).then(|| format!("{name} has no records"));
+    };
+    if group.members.len() != alive {
+        return Some(format!("{name} has {} members, {alive} are alive", group.members.len()));
+    }
+    if alive == 0 {
+        return None;
+    }
+    if group.epoch != group.assignment_epoch {
+        return Some(format!("{name} is at epoch {}, its target at {}", group.epoch, group.assignment_epoch));
+    }
+    if let Some((id, _)) = group.members.iter().find(|(_, member)| !member.is_stable || member.epoch != group.epoch) {
+        return Some(format!("{id} has not arrived at epoch {}", group.epoch));
+    }
+    let partitions = core.topics.get(&source_topic(options)).copied().unwrap_or(0);
+    let subtopologies: &[&str] = if options.is_stateful { &["0", "1"] } else { &["0"] };
+    for subtopology in subtopologies {
+        for partition in 0..partitions {
+            let task = Task { subtopology: (*subtopology).to_owned(), partition };
+            let owners = group.members.values().filter(|member| member.active.contains(&task)).count();
+            let runners = core.owners.runners(name, &task);
+            if owners != 1 || runners != 1 {
+                return Some(format!("task {task} of {name} has {owners} owners and runs in {runners} members"));
+            }
+        }
+    }
+    let owned: usize = group.members.values().map(|member| member.active.len()).sum();
+    let expected = subtopologies.len() * partitions as usize;
+    (owned != expected).then(|| format!("{name} has {expected} tasks, {owned} are owned"))
+}

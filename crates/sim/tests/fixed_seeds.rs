@@ -1,0 +1,29 @@
+//! A few seeds in every test run; many more are the suite `simulation`.
+
+use riparian_sim::{Mode, run};
+
+/// Seeds that once failed, and a few that have a bit of everything.
+const SEEDS: &[u64] = &[1, 2, 3, 5, 8, 16, 17];
+
+#[test]
+fn fixed_seeds_pass() {
+    for &seed in SEEDS {
+        let outcome = run(seed, Mode::HashOnly);
+        assert_eq!(outcome.failure, None, "seed {seed}");
+        assert!(outcome.events >= 1000, "seed {seed} has {} events", outcome.events);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_line_by_line() {
+    for seed in [2, 5] {
+        let (first, second) = (run(seed, Mode::Keep), run(seed, Mode::Keep));
+        assert_eq!(first.trace.iter().zip(&second.trace).find(|(a, b)| a != b), None, "seed {seed}");
+        assert_eq!((first.hash, first.lines, first.totals), (second.hash, second.lines, second.totals), "seed {seed}");
+    }
+}
+
+#[test]
+fn seeds_differ() {
+    assert_ne!(run(2, Mode::HashOnly).hash, run(3, Mode::HashOnly).hash);
+}
