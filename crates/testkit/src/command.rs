@@ -13,8 +13,10 @@ pub enum Command {
     Unheard(Vec<(String, i32)>),
     /// `await r=2 c=2`: waits until the server has created these topics itself.
     Await(Vec<(String, i32)>),
-    /// `failed t=text`: the server could not create a topic (virtual time only).
-    CreationFailed(Vec<(String, String)>),
+    /// `created t u=text`: the server has tried to create topics; with a text it could not (virtual time only).
+    CreationEnded(Vec<(String, Option<String>)>),
+    /// `server group.streams.max.size=1`: a setting of the server (virtual time only).
+    Server(Vec<(String, String)>),
     /// `topology@1 0: a > r / 1: ~r +c`: what members have that join from now on.
     Topology(Topology),
     /// `config standbys=1`: settings of the group; `-` takes one away.
@@ -182,13 +184,11 @@ impl Command {
             "topics" => Self::Topics(words.counts()?),
             "unheard" => Self::Unheard(words.counts()?),
             "await" => Self::Await(words.counts()?),
-            "failed" => Self::CreationFailed(
-                words.0[1..]
-                    .iter()
-                    .filter_map(|word| word.split_once('='))
-                    .map(|(name, why)| (name.into(), why.replace('_', " ")))
-                    .collect(),
-            ),
+            "created" => Self::CreationEnded(words.0[1..].iter().map(|word| ended(word)).collect()),
+            "server" => {
+                let entries = words.0[1..].iter().filter_map(|word| word.split_once('='));
+                Self::Server(entries.map(|(key, value)| (key.into(), value.into())).collect())
+            }
             "config" => Self::Config { group, entries: configs(&words)? },
             "join" | "beat" | "ack" | "leave" | "rest" => Self::Heartbeat(heartbeat(&words, group, is_lost)?),
             "wait" => Self::Wait { ms: duration_ms(words.0.get(1).copied().unwrap_or_default())? },
@@ -202,6 +202,13 @@ impl Command {
             "forget" => Self::Forget(offsets(&words)?),
             other => return Err(CommandError::new(other, "a command")),
         })
+    }
+}
+
+fn ended(word: &str) -> (String, Option<String>) {
+    match word.split_once('=') {
+        Some((topic, text)) => (topic.into(), Some(text.replace('_', " "))),
+        None => (word.into(), None),
     }
 }
 

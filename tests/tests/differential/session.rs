@@ -109,7 +109,7 @@ impl<'s> Session<'s> {
             Command::Commit(words) => self.commit(&words)?,
             Command::Fetch(words) => self.fetch(&words)?,
             Command::Forget(words) => self.forget(&words)?,
-            Command::Unheard(_) | Command::CreationFailed(_) => {
+            Command::Unheard(_) | Command::CreationEnded(_) | Command::Server(_) => {
                 return Err("only a machine can be told that".to_owned());
             }
         };

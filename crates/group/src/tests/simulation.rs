@@ -8,8 +8,8 @@ use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use riparian_types::{InstanceId, MemberEpoch, Prng, machine::Waiter};
 
 use super::{
+    client::{Client, topology},
     driver::{Driver, config},
-    script::{Client, topology},
 };
 use crate::{
     command::{Command, StreamsHeartbeat},

@@ -5,8 +5,8 @@ use alloc::{string::ToString, vec, vec::Vec};
 use riparian_types::{MemberEpoch, PartitionIndex};
 
 use super::{
+    client::{Client, topology},
     driver::{Driver, config},
-    script::{Client, topology},
 };
 use crate::{
     command::{Command, StreamsHeartbeat},
