@@ -1,5 +1,5 @@
 //! DeleteRecords (key 21, versions 0 to 2): move the start of partitions forward (KIP-107). Kafka Streams does this to
-//! its repartition topics.
+//! its repartition topics. Topics whose `cleanup.policy` has no `delete` are refused (POLICY_VIOLATION), as in Kafka.
 
 use std::borrow::Cow;
 
@@ -69,6 +69,10 @@ fn delete(broker: &Broker, name: &TopicName, index: PartitionIndex, before: i64)
         return Err(ErrorCode::PolicyViolation);
     }
     let log = partition.log();
+    if !log.config().delete {
+        // A changelog without its beginning would restore a store that never was.
+        return Err(ErrorCode::PolicyViolation);
+    }
     let before = if before == HIGH_WATERMARK { log.durable_end() } else { Offset(before) };
     broker.logs.delete_records(&log, before).map_err(|error| match error {
         TrimError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
