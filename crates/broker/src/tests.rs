@@ -30,6 +30,7 @@ use crate::{
     AdvertisedListener, AllowAll, Broker, BrokerConfig, Connection, ConnectionId, Job, OpenError, Reply, Shell,
 };
 
+mod field_cases;
 mod order;
 mod waiting;
 
