@@ -99,7 +99,7 @@ impl Runner {
         let mut total = Count::default();
         let mut failed = Vec::new();
         let environment = if suites.iter().any(|suite| matches!(suite.work, Work::Conformance(_))) {
-            self.prepare(&mut total)
+            self.prepare(suites, &mut total)
         } else {
             None
         };
@@ -126,8 +126,8 @@ impl Runner {
 
     /// Tools and the server binary, as environment variables for the conformance suites; counted as one failure if
     /// they cannot be had.
-    fn prepare(&self, total: &mut Count) -> Option<Vec<(String, PathBuf)>> {
-        match environment(self.against) {
+    fn prepare(&self, suites: &[Suite], total: &mut Count) -> Option<Vec<(String, PathBuf)>> {
+        match environment(self.against, suites) {
             Ok(environment) => Some(environment),
             Err(error) => {
                 shell::talk(&format!("cannot prepare the conformance suites: {error:#}"));
@@ -180,7 +180,7 @@ impl Runner {
     }
 }
 
-fn environment(against: Against) -> Result<Vec<(String, PathBuf)>> {
+fn environment(against: Against, suites: &[Suite]) -> Result<Vec<(String, PathBuf)>> {
     let tools = setup::ensure_tools()?;
     let mut environment = vec![
         ("RIPARIAN_JAVA".to_owned(), tools.java.java.clone()),
@@ -193,9 +193,10 @@ fn environment(against: Against) -> Result<Vec<(String, PathBuf)>> {
         ("RIPARIAN_BIN".to_owned(), build_server()?),
     ];
     match against {
-        Against::Riparian => {
+        Against::Riparian if suites.iter().any(Suite::counts_heartbeats) => {
             environment.push(("RIPARIAN_STEADY_HEARTBEAT".to_owned(), build_steady_heartbeat()?));
         }
+        Against::Riparian => {}
         Against::Kafka => environment.push(("RIPARIAN_TEST_AGAINST".to_owned(), PathBuf::from("kafka"))),
     }
     Ok(environment)

@@ -18,6 +18,11 @@ impl Suite {
     pub(super) fn is_ours_only(&self) -> bool {
         matches!(&self.work, Work::Conformance(target) if OURS_ONLY.contains(&target.as_str()))
     }
+
+    /// Whether it needs the program that is only built for it.
+    pub(super) fn counts_heartbeats(&self) -> bool {
+        matches!(&self.work, Work::Conformance(target) if target == "heartbeat_cost")
+    }
 }
 
 pub(super) enum Work {
