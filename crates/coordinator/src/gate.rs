@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use riparian_types::{
     Offset,
     machine::{Answer, Machine, Waiter},
+    planted::{self, Bug},
 };
 
 /// Answers and effects of one shard that wait for the log.
@@ -52,6 +53,7 @@ impl<M: Machine> Gate<M> {
     pub(crate) fn admit(&mut self, answer: Answer<M>) -> Option<(Waiter, M::Reply)> {
         match answer.scope.as_ref().and_then(|scope| self.scope_ends.get(scope)) {
             None => Some((answer.waiter, answer.reply)),
+            Some(_) if planted::is_in(Bug::GateOpen) => Some((answer.waiter, answer.reply)),
             Some(&end) => {
                 self.answers.insert((end, self.next_age), (answer.waiter, answer.reply));
                 self.next_age += 1;

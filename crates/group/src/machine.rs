@@ -15,6 +15,7 @@ use alloc::{
 use riparian_types::{
     GroupId, MemberId, MonoMillis, Now, Offset, PartitionIndex, TopicName, TopicsView,
     machine::{Decision, Inconsistent, Machine, RecordContext},
+    planted::{self, Bug},
 };
 
 use crate::{
@@ -346,6 +347,9 @@ impl Machine for GroupMachine {
     fn loaded(&self, soft: &mut GroupSoft, now: Now) {
         for (group_id, group) in &self.groups {
             let Some(group) = group.streams().filter(|group| !group.members.is_empty()) else { continue };
+            if planted::is_in(Bug::SessionsWithoutEnd) {
+                continue;
+            }
             let settings = Settings::new(&self.config, soft.overrides.get(group_id));
             let session_timeout_ms = settings.session_timeout_ms();
             let soft_group = soft.groups.entry(group_id.clone()).or_default();

@@ -20,6 +20,7 @@ use alloc::{
 use riparian_types::{
     LeaderEpoch, MonoMillis, NodeId, Now, PartitionIndex, ProducerId, TopicName, Uuid,
     machine::{Decision, Inconsistent, Machine, RecordContext, Waiter},
+    planted::{self, Bug},
 };
 
 use crate::{
@@ -109,7 +110,7 @@ impl MetadataMachine {
         let Some(next) = first.0.checked_add(count.into()) else {
             return (batch, Reply::AllocateProducerIds(Err(ProducerIdsExhausted)));
         };
-        if count > 0 {
+        if count > 0 && !planted::is_in(Bug::ProducerIdsUnrecorded) {
             batch.records.push(Record::ProducerIds(ProducerIdsRecord {
                 broker: self.settings.node_id,
                 broker_epoch: -1,

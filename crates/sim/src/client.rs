@@ -66,6 +66,10 @@ impl Client {
         }
         core.tell(self.actor, format_args!("gets no answer and closes its connection"));
         core.totals.add("timeouts", 1);
+        if core.is_healing && core.now_us > core.heals_us + 15_000_000 {
+            let name = core.names[self.actor].clone();
+            core.fail(format_args!("{name} gets no answer, long after the faults have stopped"));
+        }
         self.disconnect(core);
         Watch::Lost
     }

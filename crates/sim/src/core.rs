@@ -24,6 +24,8 @@ pub(crate) struct Core {
     pub(crate) totals: Totals,
     /// Faults have stopped.
     pub(crate) is_healing: bool,
+    /// When they did.
+    pub(crate) heals_us: u64,
     /// The first broken promise.
     pub(crate) failure: Option<String>,
 
@@ -59,6 +61,7 @@ impl Core {
             trace: Trace::new(mode),
             totals: Totals::default(),
             is_healing: false,
+            heals_us: 0,
             failure: None,
             memory: Arc::new(MemDisk::new()),
             server: None,

@@ -32,6 +32,16 @@ enum Word {
         #[arg(long, default_value_t = 1)]
         from: u64,
     },
+    /// Put each of the built-in bugs in and see that seeds find it
+    #[cfg(feature = "planted-bugs")]
+    Planted {
+        /// How many seeds each bug has
+        #[arg(long, default_value_t = 60)]
+        seeds: u64,
+        /// Only the bug of this name
+        #[arg(long)]
+        bug: Option<String>,
+    },
     /// Tell the story of a seed, one line per event
     Show {
         /// The seed
@@ -70,6 +80,8 @@ fn main() -> ExitCode {
     match Arguments::parse().word {
         Word::Run(options) => run_seeds(&options),
         Word::Meta { seeds, from } => meta(from, seeds),
+        #[cfg(feature = "planted-bugs")]
+        Word::Planted { seeds, bug } => planted(seeds, bug.as_deref()),
         Word::Show { seed } => show(seed),
     }
 }
@@ -122,6 +134,25 @@ fn meta(from: u64, seeds: u64) -> ExitCode {
     }
     print(&format!("{seeds} seeds gave the same trace twice"));
     ExitCode::SUCCESS
+}
+
+#[cfg(feature = "planted-bugs")]
+fn planted(seeds: u64, only: Option<&str>) -> ExitCode {
+    use riparian_types::planted::{Bug, plant};
+    let mut missed = 0;
+    for bug in Bug::ALL.iter().filter(|bug| only.is_none_or(|name| format!("{bug:?}") == name)) {
+        plant(Some(*bug));
+        let found = (1..=seeds).find_map(|seed| Some((seed, run(seed, Mode::HashOnly).failure?)));
+        plant(None);
+        match found {
+            Some((seed, failure)) => print(&format!("{bug:?}: found by seed {seed}: {failure}")),
+            None => {
+                missed += 1;
+                print(&format!("{bug:?}: NOT FOUND by {seeds} seeds"));
+            }
+        }
+    }
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// What many seeds add up to.
@@ -186,7 +217,7 @@ impl Sum {
     fn add(&mut self, outcome: Outcome) {
         self.seeds += 1;
         let totals = &outcome.totals;
-        let is_dull = ["crashes", "drops", "members removed", "moves"].iter().any(|what| totals.count(what) == 0);
+        let is_dull = ["crashes", "drops", "expiries", "moves"].iter().any(|what| totals.count(what) == 0);
         self.dull += u64::from(is_dull || outcome.events < 1000);
         self.fewest_events = Some(self.fewest_events.map_or(outcome.events, |fewest| fewest.min(outcome.events)));
         self.totals.merge(totals);

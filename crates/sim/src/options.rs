@@ -123,12 +123,12 @@ impl Faults {
     fn draw(p: &mut Prng, members: u64) -> Self {
         let latency_us_max = 200 + p.below(20_000);
         Self {
-            power_cut: maybe(p, 8, 15_000, 40_000),
+            power_cut: maybe(p, 30, 10_000, 30_000),
             kill: maybe(p, 3, 20_000, 60_000),
             restart: maybe(p, 2, 30_000, 60_000),
             one_in_inside_disk: [0, 2, 2, 1][p.below(4) as usize],
             down_ms_max: 50 + p.below(6000),
-            one_in_dropped: if p.chance(8) { 0 } else { 10 + p.below(200) },
+            one_in_dropped: if p.chance(30) { 0 } else { 10 + p.below(150) },
             latency_us_max,
             one_in_late: if p.chance(2) { 0 } else { 10 + p.below(200) },
             late_us_max: 50_000 + p.below(3_000_000),
@@ -137,9 +137,9 @@ impl Faults {
             slow_sync_us_max: 20_000 + p.below(2_000_000),
             sync_failures: maybe(p, 2, 15_000, 40_000),
             full_disk: maybe(p, 2, 20_000, 40_000),
-            member_death: maybe(p, 10, members * 15_000, members * 20_000),
+            member_death: maybe(p, 40, members * 5_000, members * 15_000),
             member_leave: maybe(p, 8, members * 15_000, members * 30_000),
-            member_pause: maybe(p, 6, members * 15_000, members * 30_000),
+            member_pause: maybe(p, 4, members * 15_000, members * 30_000),
             topic_change: maybe(p, 2, 10_000, 40_000),
             config_change: maybe(p, 2, 10_000, 40_000),
             group_delete: maybe(p, 2, 10_000, 40_000),

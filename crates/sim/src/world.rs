@@ -48,7 +48,6 @@ struct World {
     is_over: bool,
     /// The server is killed once more after everything has come to rest.
     was_crashed_at_rest: bool,
-    heals_us: u64,
 }
 
 thread_local! {
@@ -86,14 +85,7 @@ fn note_panics() {
 
 impl World {
     fn new(seed: u64, mode: Mode) -> Self {
-        Self {
-            core: Core::new(seed, mode),
-            actors: Vec::new(),
-            events: 0,
-            is_over: false,
-            was_crashed_at_rest: false,
-            heals_us: 0,
-        }
+        Self { core: Core::new(seed, mode), actors: Vec::new(), events: 0, is_over: false, was_crashed_at_rest: false }
     }
 
     fn add(&mut self, name: String, make: impl FnOnce(usize, &mut Core) -> Box<dyn Actor>) {
@@ -180,7 +172,7 @@ impl World {
     fn heal(&mut self) {
         self.core.say(format_args!("faults stop"));
         self.core.is_healing = true;
-        self.heals_us = self.core.now_us;
+        self.core.heals_us = self.core.now_us;
         if self.core.server.is_some() {
             let life = self.core.life;
             self.core.heal_disk(life);
@@ -209,7 +201,7 @@ impl World {
                 }
                 self.core.after_ms(LOOK_MS, Event::Converged);
             }
-            Some(what) if self.core.now_us > self.heals_us + HEAL_MS_MAX * 1000 => {
+            Some(what) if self.core.now_us > self.core.heals_us + HEAL_MS_MAX * 1000 => {
                 self.core.fail(format_args!("{} s after the faults have stopped: {what}", HEAL_MS_MAX / 1000));
             }
             Some(_) => self.core.after_ms(LOOK_MS, Event::Converged),
@@ -234,7 +226,7 @@ impl World {
     fn finish(self, seed: u64) -> Outcome {
         let mut core = self.core;
         core.totals.add("moves", core.records.moves);
-        core.totals.add("members removed", core.records.removals);
+        core.totals.add("expiries", core.records.expiries);
         core.totals.add("events", self.events);
         core.totals.add("virtual seconds", core.now_us / 1_000_000);
         // Jobs hold the broker, which holds the shell, which would hold them.

@@ -16,6 +16,7 @@ pub mod java;
 pub mod limits;
 pub mod machine;
 mod numbers;
+pub mod planted;
 mod prng;
 mod time;
 pub mod topic;

@@ -22,7 +22,10 @@ use riparian_protocol::{
         fetch_response::{FetchableTopicResponse, PartitionData},
     },
 };
-use riparian_types::{LeaderEpoch, Now, Offset, PartitionIndex, TopicName, Uuid};
+use riparian_types::{
+    LeaderEpoch, Now, Offset, PartitionIndex, TopicName, Uuid,
+    planted::{self, Bug},
+};
 use riparian_wire::{DecodeError, Reader};
 
 use crate::{
@@ -272,7 +275,7 @@ impl Ask {
             // The topic was deleted while the fetch waited.
             return Err(ErrorCode::UnknownTopicOrPartition);
         }
-        let durable_end = log.durable_end();
+        let durable_end = if planted::is_in(Bug::UndurableVisible) { log.end_offset() } else { log.durable_end() };
         data.high_watermark = durable_end.0;
         data.last_stable_offset = durable_end.0;
         data.log_start_offset = log.start_offset().0;

@@ -16,7 +16,11 @@ use riparian_protocol::{
     },
 };
 use riparian_records::{ProducedError, check_produced};
-use riparian_types::{Now, Offset, PartitionIndex, TopicName, topic};
+use riparian_types::{
+    Now, Offset, PartitionIndex, TopicName,
+    planted::{self, Bug},
+    topic,
+};
 use riparian_wire::{DecodeError, Reader};
 
 use crate::{
@@ -87,7 +91,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         broker.shell.complete(ctx.to.connection, ctx.to.slot, if failed { Reply::Close } else { Reply::None });
         return Ok(());
     }
-    pending.retain(|one| one.log.durable_end() < one.end);
+    pending.retain(|one| one.log.durable_end() < one.end && !planted::is_in(Bug::ProduceAnsweredEarly));
     answer_when_durable(broker, now, ctx.to, response, pending);
     Ok(())
 }

@@ -9,6 +9,7 @@ use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 use riparian_types::{
     AssignmentEpoch, GroupEpoch, GroupId, InstanceId, MemberEpoch, MemberId, ProcessId, TopologyEpoch, WallMillis,
     machine::Inconsistent,
+    planted::{self, Bug},
 };
 
 use crate::{
@@ -183,7 +184,8 @@ impl StreamsGroup {
     /// Removes a member: its tombstones, the next group epoch, and the end of the target if nobody is left.
     pub(crate) fn fence(&self, group: &GroupId, member: &MemberId, records: &mut Vec<Record>) {
         self.member_tombstones(group, member, records);
-        let epoch = GroupEpoch(self.epoch.0.saturating_add(1));
+        let step = if planted::is_in(Bug::GroupEpochBack) { -1 } else { 1 };
+        let epoch = GroupEpoch(self.epoch.0.saturating_add(step));
         records.push(Record::StreamsGroupMetadata(group.clone(), Some(self.metadata_at(epoch))));
         if self.members.len() == 1 {
             let value = StreamsTargetMetadataValue {

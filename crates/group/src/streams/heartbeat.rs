@@ -11,6 +11,7 @@ use alloc::{borrow::Cow, boxed::Box, format, string::String, sync::Arc, vec::Vec
 use riparian_types::{
     AssignmentEpoch, GroupEpoch, MemberEpoch, Now, TopologyEpoch,
     machine::{Answer, Decision, Waiter},
+    planted::{self, Bug},
 };
 
 use crate::{
@@ -193,7 +194,7 @@ fn beat(
         (Cow::Borrowed(&NO_TASKS), group.assignment_epoch, Some(Delay::InitialRebalanceDelay))
     } else if group.assignment_epoch.0 >= epoch.0 {
         (Cow::Borrowed(stored_target), group.assignment_epoch, None)
-    } else if !may_assign(group, &settings, now) {
+    } else if !may_assign(group, &settings, now) || (planted::is_in(Bug::TargetNeverComputed) && !is_join) {
         (Cow::Borrowed(stored_target), group.assignment_epoch, Some(Delay::AssignmentInterval))
     } else {
         let mut targets = target::compute(&input)?;
@@ -247,7 +248,10 @@ fn beat(
     };
     let reply = StreamsHeartbeatReply {
         member_id: member_id.clone(),
-        member_epoch: progress.epoch,
+        member_epoch: match planted::is_in(Bug::MemberEpochBack) && progress.previous_epoch > MemberEpoch::JOIN {
+            true => MemberEpoch(progress.previous_epoch.0 - 1).max(MemberEpoch(1)),
+            false => progress.epoch,
+        },
         heartbeat_interval_ms: settings.heartbeat_interval_ms(),
         acceptable_recovery_lag: settings.acceptable_recovery_lag(),
         task_offset_interval_ms: settings.task_offset_interval_ms(),

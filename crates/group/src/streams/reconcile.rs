@@ -7,7 +7,10 @@
 //! A pure function of the group, the target and what the member reports; it deliberately does not know how the target
 //! came about.
 
-use riparian_types::{AssignmentEpoch, MemberEpoch, MemberId, ProcessId};
+use riparian_types::{
+    AssignmentEpoch, MemberEpoch, MemberId, ProcessId,
+    planted::{self, Bug},
+};
 
 use crate::{
     record::MemberState,
@@ -81,7 +84,7 @@ impl Walker<'_> {
     fn next(&self, epoch: MemberEpoch, assignment_epoch: AssignmentEpoch, target: &Tasks) -> Progress {
         let Plan { mut kept, revoked, assignable, unreleased } = self.plan(target);
         let still_owned = !revoked.is_empty() && self.owned.is_none_or(|owned| revoked.intersects(&owned.tasks));
-        if still_owned {
+        if still_owned && !planted::is_in(Bug::RevokedUnasked) {
             return Progress {
                 epoch,
                 previous_epoch: self.progress.epoch,
@@ -152,9 +155,8 @@ impl Walker<'_> {
     }
 
     fn is_active_blocked(&self, task: Task) -> bool {
-        self.is_held_by_anyone(task, Role::Active)
-            || self.is_held_beside_me(task, Role::Standby)
-            || self.is_held_beside_me(task, Role::Warmup)
+        let is_held = self.is_held_by_anyone(task, Role::Active) && !planted::is_in(Bug::TaskFreeTooEarly);
+        is_held || self.is_held_beside_me(task, Role::Standby) || self.is_held_beside_me(task, Role::Warmup)
     }
 
     fn is_standby_blocked(&self, task: Task) -> bool {

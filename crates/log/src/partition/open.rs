@@ -10,7 +10,10 @@
 use std::path::{Path, PathBuf};
 
 use riparian_records::{Batch, BatchHeader, ControlKind, ControlRecord, batches};
-use riparian_types::{Offset, PartitionIndex, TopicName, WallMillis};
+use riparian_types::{
+    Offset, PartitionIndex, TopicName, WallMillis,
+    planted::{self, Bug},
+};
 
 use super::{PartitionLog, PartitionOptions, note_producer};
 use crate::{
@@ -335,7 +338,9 @@ impl Opening<'_> {
         }
         let (mut producers, mut epochs) = (std::mem::take(&mut self.producers), std::mem::take(&mut self.epochs));
         let scanned = self.scan_segment(&mut segment, false, |_, batch| {
-            note_producer(&mut producers, batch.header(), batch.body(), now);
+            if !planted::is_in(Bug::ProducersForgotten) {
+                note_producer(&mut producers, batch.header(), batch.body(), now);
+            }
             epochs.note(batch.header().leader_epoch, batch.header().base_offset);
         });
         (self.producers, self.epochs) = (producers, epochs);

@@ -20,7 +20,10 @@ use std::{
     },
 };
 
-use riparian_types::Offset;
+use riparian_types::{
+    Offset,
+    planted::{self, Bug},
+};
 
 use super::{PartitionLog, State};
 use crate::{
@@ -133,7 +136,7 @@ impl SyncTicket {
         if self.dir_changes.is_some() || !self.closed.is_empty() {
             disk.sync_dir(&self.dir)?;
         }
-        if self.dir_is_new {
+        if self.dir_is_new && !planted::is_in(Bug::DirectoryNotSynced) {
             disk.sync_dir(&self.root)?;
         }
         Ok(())

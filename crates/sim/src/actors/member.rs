@@ -56,8 +56,16 @@ pub(crate) struct Member {
     must_report: bool,
     interval_ms: u64,
     heartbeat: Option<i32>,
-    commit: Option<(i32, Vec<(i32, i64)>)>,
+    commit: Option<(i32, Vec<Committed>)>,
     last_error: Option<i16>,
+}
+
+/// One offset of a commit.
+struct Committed {
+    partition: i32,
+    value: i64,
+    /// Whether the task was this member's when it was sent.
+    was_mine: bool,
 }
 
 /// What a member has in the three roles.
@@ -174,6 +182,7 @@ impl Member {
             let request = StreamsGroupHeartbeatRequest { member_epoch: epoch, ..self.plain() };
             core.tell(self.actor, format_args!("leaves with epoch {epoch}"));
             core.totals.add("leaves", 1);
+            core.records.leaves(&self.member_id);
             // Nobody waits for the answer.
             let _ = self.client.send(core, &request, self.version, REQUEST_TIMEOUT_MS);
         }
@@ -349,11 +358,11 @@ impl Member {
         for partition in partitions {
             let value = core.commits.next_value();
             core.commits.tried(&self.group.name, &topic, partition, value, core.now_us);
-            written.push((partition, value));
+            written.push(Committed { partition, value, was_mine: self.is_mine(core, partition) });
         }
-        let partitions = written.iter().map(|&(partition_index, committed_offset)| OffsetCommitRequestPartition {
-            partition_index,
-            committed_offset,
+        let partitions = written.iter().map(|one| OffsetCommitRequestPartition {
+            partition_index: one.partition,
+            committed_offset: one.value,
             committed_leader_epoch: -1,
             ..Default::default()
         });
@@ -370,20 +379,34 @@ impl Member {
             ..Default::default()
         };
         if let Some(correlation) = self.client.send(core, &request, COMMIT_VERSION, REQUEST_TIMEOUT_MS) {
-            core.tell(self.actor, format_args!("commits {written:?}"));
+            let text: Vec<String> = written.iter().map(|one| format!("{} at {}", one.value, one.partition)).collect();
+            core.tell(self.actor, format_args!("commits {}", text.join(", ")));
             self.commit = Some((correlation, written));
         }
     }
 
-    fn on_commit(&mut self, core: &mut Core, reply: &Bytes, written: &[(i32, i64)]) {
+    /// Whether the first subtopology's task of this partition is this member's, by the records.
+    fn is_mine(&self, core: &Core, partition: i32) -> bool {
+        let task = Task { subtopology: "0".to_owned(), partition };
+        core.records.owner(&self.group.name, &task) == Some(self.member_id.as_str())
+    }
+
+    fn on_commit(&mut self, core: &mut Core, reply: &Bytes, written: &[Committed]) {
         let Some(response) = decode::<OffsetCommitRequest<'_>>(core, reply, COMMIT_VERSION) else { return };
         let topic = source_topic(&self.group);
         for answer in response.topics.iter().flat_map(|topic| &topic.partitions) {
             let partition = answer.partition_index;
-            let Some((_, value)) = written.iter().find(|(index, _)| *index == partition) else { continue };
+            let Some(one) = written.iter().find(|one| one.partition == partition) else { continue };
+            let value = one.value;
             match ErrorCode::from_code(answer.error_code) {
                 Some(ErrorCode::None) => {
-                    core.commits.acknowledged(&self.group.name, &topic, partition, *value, core.now_us);
+                    core.commits.acknowledged(&self.group.name, &topic, partition, value, core.now_us);
+                    if !one.was_mine && !self.is_mine(core, partition) {
+                        let id = &self.member_id;
+                        core.fail(format_args!(
+                            "{id} may commit for task 0_{partition}, which was never its own meanwhile"
+                        ));
+                    }
                     core.totals.add("offsets committed", 1);
                 }
                 Some(
@@ -395,7 +418,7 @@ impl Member {
                     | ErrorCode::IllegalGeneration
                     | ErrorCode::UnknownTopicOrPartition,
                 ) => {
-                    core.commits.refused(&self.group.name, &topic, partition, *value);
+                    core.commits.refused(&self.group.name, &topic, partition, value);
                     core.totals.add("commits refused", 1);
                 }
                 // The shard may have appended it before it was lost, and reload with or without it.

@@ -23,8 +23,9 @@ pub(crate) struct GroupRecords {
     told: BTreeMap<String, i32>,
     /// Active tasks that went from one member to another.
     pub(crate) moves: u64,
-    /// Members that were removed.
-    pub(crate) removals: u64,
+    /// Members that were removed without having left.
+    pub(crate) expiries: u64,
+    left: BTreeSet<String>,
     last_owner: BTreeMap<(String, Task), String>,
 }
 
@@ -57,6 +58,17 @@ impl GroupRecords {
     /// The group, if its records say that there is one.
     pub(crate) fn group(&self, name: &str) -> Option<&Group> {
         self.partitions.values().find_map(|partition| partition.groups.get(name))
+    }
+
+    /// The member that has this active task, by the records.
+    pub(crate) fn owner(&self, group: &str, task: &Task) -> Option<&str> {
+        let mut members = self.group(group)?.members.iter();
+        members.find(|(_, member)| member.active.contains(task) || member.revoking.contains(task)).map(|(id, _)| &**id)
+    }
+
+    /// Notes that a member leaves of its own accord.
+    pub(crate) fn leaves(&mut self, member: &str) {
+        self.left.insert(member.to_owned());
     }
 
     /// Notes that a client was told this epoch.
@@ -112,9 +124,9 @@ impl GroupRecords {
 
     fn rebuild(&mut self, dir: &str, memory: &MemDisk) -> Result<(), String> {
         // What happened again only because it was read again does not count.
-        let counts = (self.moves, self.removals);
+        let counts = (self.moves, self.expiries);
         let result = self.rebuild_uncounted(dir, memory);
-        (self.moves, self.removals) = counts;
+        (self.moves, self.expiries) = counts;
         result
     }
 
@@ -178,8 +190,8 @@ impl GroupRecords {
                 group.members.entry(member.to_string()).or_default();
             }
             Record::StreamsMemberMetadata(_, member, None) => {
-                if group.members.remove(member.as_str()).is_some() {
-                    self.removals += 1;
+                if group.members.remove(member.as_str()).is_some() && !self.left.contains(member.as_str()) {
+                    self.expiries += 1;
                 }
             }
             Record::StreamsCurrentAssignment(_, id, Some(value)) => {

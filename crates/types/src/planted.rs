@@ -1,0 +1,85 @@
+//! Bugs that are built in only to see whether the simulator finds them.
+//!
+//! Without the feature `planted-bugs`, which nothing but the simulator's own tests turns on, [`is_in`] is `false` at
+//! compile time and the code behind it is gone. With it, [`plant`] puts one bug in, for the whole process.
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Bug {
+    /// A task that another member has still to give back counts as free.
+    TaskFreeTooEarly = 1,
+    /// A task is taken from a member that has not said that it has stopped it.
+    RevokedUnasked,
+    /// A group's epoch falls when a member is removed.
+    GroupEpochBack,
+    /// A member is told the epoch that it had before.
+    MemberEpochBack,
+    /// Members' commits are taken whatever their epoch.
+    StaleCommitTaken,
+    /// Live state and records differ in what a member had before.
+    RecordDiffers,
+    /// A group's answers leave before its records are durable.
+    GateOpen,
+    /// A produce is answered before its batch is durable.
+    ProduceAnsweredEarly,
+    /// Readers see what is not durable.
+    UndurableVisible,
+    /// Every now and then a request is answered twice.
+    AnsweredTwice,
+    /// A job that syncs ends although more was appended.
+    SyncForgotten,
+    /// After a restart sessions don't end.
+    SessionsWithoutEnd,
+    /// After a restart producers' sequences are unknown.
+    ProducersForgotten,
+    /// The name of a partition's directory is not made durable.
+    DirectoryNotSynced,
+    /// Producer ids are given without being written down.
+    ProducerIdsUnrecorded,
+    /// A member that joins an assigning group never gets its target.
+    TargetNeverComputed,
+}
+
+impl Bug {
+    /// Every bug.
+    pub const ALL: &'static [Self] = &[
+        Self::TaskFreeTooEarly,
+        Self::RevokedUnasked,
+        Self::GroupEpochBack,
+        Self::MemberEpochBack,
+        Self::StaleCommitTaken,
+        Self::RecordDiffers,
+        Self::GateOpen,
+        Self::ProduceAnsweredEarly,
+        Self::UndurableVisible,
+        Self::AnsweredTwice,
+        Self::SyncForgotten,
+        Self::SessionsWithoutEnd,
+        Self::ProducersForgotten,
+        Self::DirectoryNotSynced,
+        Self::ProducerIdsUnrecorded,
+        Self::TargetNeverComputed,
+    ];
+}
+
+#[cfg(feature = "planted-bugs")]
+static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(0);
+
+/// Whether this bug is in.
+#[cfg(feature = "planted-bugs")]
+pub fn is_in(bug: Bug) -> bool {
+    PLANTED.load(core::sync::atomic::Ordering::Relaxed) == bug as u8
+}
+
+/// Whether this bug is in: never.
+#[cfg(not(feature = "planted-bugs"))]
+pub const fn is_in(_: Bug) -> bool {
+    false
+}
+
+/// Puts a bug in, in place of the one before.
+#[cfg(feature = "planted-bugs")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.store(bug.map_or(0, |bug| bug as u8), core::sync::atomic::Ordering::Relaxed);
+}
