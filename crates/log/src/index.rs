@@ -30,10 +30,24 @@ pub(crate) struct OffsetEntry {
     position: u32,
 }
 
+impl OffsetEntry {
+    /// Nobody writes such a one: entries are made after the first batch.
+    fn is_blank(&self) -> bool {
+        self.position == 0
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeEntry {
     timestamp: WallMillis,
     relative_offset: u32,
+}
+
+impl TimeEntry {
+    /// Zeroes, and what is no time: such an entry is not worth being trusted.
+    fn is_blank(&self) -> bool {
+        self.timestamp <= WallMillis(0)
+    }
 }
 
 /// A timestamp and the last offset of the batch that has it.
@@ -175,7 +189,10 @@ impl MemoryIndex {
         let ascends = offsets.is_sorted_by(|a, b| a.relative_offset < b.relative_offset && a.position < b.position)
             && times.is_sorted_by(|a, b| a.timestamp < b.timestamp && a.relative_offset <= b.relative_offset);
         let inside = offsets.last().is_none_or(|entry| u64::from(entry.position) < log_bytes);
-        if !ascends || !inside {
+        let blank = times.is_empty() && log_bytes > 0
+            || times.first().is_some_and(TimeEntry::is_blank)
+            || offsets.first().is_some_and(OffsetEntry::is_blank);
+        if !ascends || !inside || blank {
             return Ok(None);
         }
         let (offsets_written, times_written) = (offsets.len(), times.len());
@@ -205,20 +222,28 @@ impl StoredIndex {
         let time_count = count(Kind::TimeIndex, TIME_ENTRY_BYTES)?;
         let (Some(offset_count), Some(time_count)) = (offset_count, time_count) else { return Ok(None) };
         let stored = Self { offset_count, time_count };
+        // The first and the last entry tell of zeroes and of a wrong end, at a cost that does not grow with the segment.
         if let Some(last) = offset_count.checked_sub(1) {
-            match stored.offset_entry(disk, dir, base_offset, last)? {
-                Some(entry) if u64::from(entry.position) < log_bytes => {}
-                Some(_) | None => return Ok(None),
+            let first = stored.offset_entry(disk, dir, base_offset, 0)?;
+            let last = stored.offset_entry(disk, dir, base_offset, last)?;
+            let (Some(first), Some(last)) = (first, last) else { return Ok(None) };
+            let ascends = first.position <= last.position && first.relative_offset <= last.relative_offset;
+            if first.is_blank() || !ascends || u64::from(last.position) >= log_bytes {
+                return Ok(None);
             }
         }
-        let latest = match time_count.checked_sub(1) {
-            None => None,
-            Some(last) => stored.time_entry(disk, dir, base_offset, last)?.map(|entry| TimestampOffset {
-                timestamp: entry.timestamp,
-                offset: Offset(base_offset.0 + i64::from(entry.relative_offset)),
-            }),
+        let Some(last) = time_count.checked_sub(1) else {
+            // Closing a segment writes down its largest timestamp: the file has lost it.
+            return Ok((log_bytes == 0).then_some((stored, None)));
         };
-        Ok(Some((stored, latest)))
+        let first = stored.time_entry(disk, dir, base_offset, 0)?;
+        let last = stored.time_entry(disk, dir, base_offset, last)?;
+        let (Some(first), Some(last)) = (first, last) else { return Ok(None) };
+        if first.is_blank() || first.timestamp > last.timestamp {
+            return Ok(None);
+        }
+        let offset = Offset(base_offset.0 + i64::from(last.relative_offset));
+        Ok(Some((stored, Some(TimestampOffset { timestamp: last.timestamp, offset }))))
     }
 
     /// Where to start looking for an offset; see [`MemoryIndex::position_before`].
