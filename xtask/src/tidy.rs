@@ -4,6 +4,7 @@
 //! from text to problems, so that each can be tested without a repository.
 //! **Invariant:** a problem names the file, what is wrong and what would be right.
 
+mod cases;
 mod crates;
 mod sources;
 
@@ -64,11 +65,14 @@ pub(crate) fn check() -> Result<Vec<Problem>> {
             problems.extend(crates::check_root_module(package, &read(root_module)?));
         }
     }
+    let mut contents = Vec::new();
     for file in files()? {
         // A file may be gone from the work tree, or not be text.
         let Ok(content) = std::fs::read_to_string(shell::root().join(&file)) else { continue };
         problems.extend(sources::check(&file, &content));
+        contents.push((file, content));
     }
+    problems.extend(cases::check(&read(cases::LIST)?, &contents));
     problems.sort();
     Ok(problems)
 }
