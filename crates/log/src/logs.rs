@@ -102,6 +102,10 @@ impl Logs {
         })?;
         let (meta, is_new) = open_meta(&*disk, root, identity)?;
         let clean_shutdown = take_clean_shutdown(&*disk, root)?;
+        if !is_new && !clean_shutdown {
+            // Who made the directory may have been killed before its name was durable.
+            sync_names(&*disk, root)?;
+        }
         let mut report = RecoveryReport { is_new, clean_shutdown, ..RecoveryReport::default() };
         let logs = Self {
             disk,
@@ -445,10 +449,7 @@ fn open_meta(disk: &dyn Disk, root: &Path, identity: Identity) -> Result<(MetaPr
             directory_id: identity.new_directory_id,
         };
         disk.replace_file(&path, meta.to_text().as_bytes())?;
-        disk.sync_dir(root)?;
-        if let Some(parent) = root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            disk.sync_dir(parent)?;
-        }
+        sync_names(disk, root)?;
         return Ok((meta, true));
     };
     let text = str::from_utf8(&bytes).map_err(|_| "is not UTF-8");
@@ -466,6 +467,15 @@ fn open_meta(disk: &dyn Disk, root: &Path, identity: Identity) -> Result<(MetaPr
             Err(OpenError::OtherCluster { path: root.to_owned(), stored: meta.cluster_id, configured })
         }
         Some(_) | None => Ok((meta, false)),
+    }
+}
+
+/// Makes the directory's own name durable, and the names in it.
+fn sync_names(disk: &dyn Disk, root: &Path) -> Result<(), DiskError> {
+    disk.sync_dir(root)?;
+    match root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => disk.sync_dir(parent),
+        None => Ok(()),
     }
 }
 

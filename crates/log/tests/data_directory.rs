@@ -9,7 +9,10 @@ use std::{
     thread,
 };
 
-use riparian_log::{FlushMode, FsDisk, Identity, LogConfig, Logs, LogsConfig, OpenError, PartitionLog, RecoveryReport};
+use riparian_log::{
+    Disk, FlushMode, FsDisk, Identity, LogConfig, Logs, LogsConfig, MemDisk, MemFaults, OpenError, PartitionLog,
+    RecoveryReport,
+};
 use riparian_records::{BatchBuilder, BatchOptions, Producer, batches, check_produced};
 use riparian_types::{
     LeaderEpoch, MonoMillis, NodeId, Now, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TopicName, Uuid,
@@ -28,14 +31,18 @@ fn identity(node_id: i32, cluster_id: Option<&str>) -> Identity {
     }
 }
 
-fn try_open(root: &Path, disk: &Arc<FsDisk>, identity: Identity) -> Result<(Logs, RecoveryReport), OpenError> {
+fn try_open<D: Disk + 'static>(
+    root: &Path,
+    disk: &Arc<D>,
+    identity: Identity,
+) -> Result<(Logs, RecoveryReport), OpenError> {
     let config = LogsConfig {
         flush: FlushMode::Sync,
         producer_expiration_ms: 1000,
         topic_defaults: CONFIG,
         recovery_threads: 4,
     };
-    let disk = Arc::<FsDisk>::clone(disk);
+    let disk: Arc<D> = Arc::clone(disk);
     Logs::open(disk, root, identity, config, NOW.wall)
 }
 
@@ -204,4 +211,25 @@ fn deleting_a_topic_while_it_is_used_harms_nobody() {
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     // The lock, the properties and two checkpoints.
     assert_eq!(left.len(), 4, "{left:?}");
+}
+
+#[test]
+fn a_directory_is_durable_although_its_first_start_was_killed() {
+    let root = Path::new("/data");
+    for killed_after_syncs in 0..4 {
+        let disk = Arc::new(MemDisk::new());
+        disk.set_faults(MemFaults { syncs_max: Some(killed_after_syncs), ..MemFaults::default() });
+        let first = try_open(root, &disk, identity(1, None));
+        assert_eq!(first.is_ok(), killed_after_syncs > 2, "a new directory takes three syncs");
+        drop(first);
+        disk.set_faults(MemFaults::default());
+        let (logs, _) = try_open(root, &disk, identity(1, None)).unwrap();
+        let log = create(&logs, "t", 0);
+        append(&log, 1, 0);
+        log.sync().unwrap();
+        drop(logs);
+        disk.power_cut();
+        let (logs, _) = try_open(root, &disk, identity(1, None)).unwrap();
+        assert_eq!(sequences(&create(&logs, "t", 0), 1), [0], "first start killed after {killed_after_syncs} syncs");
+    }
 }
