@@ -230,7 +230,7 @@ fn run_cargo(command: &mut Command) -> (Count, String) {
         Err(error) => return (Count::ONE_FAILED, format!("cannot run {command:?}: {error}")),
     };
     let log = shell::text_of(&output);
-    let is_test = command.get_args().next().is_some_and(|word| word == "test");
+    let is_test = command.get_args().next().is_some_and(|word| word == "test") || log.contains("test result: ");
     let mut count = if is_test { count_tests(&log) } else { Count::default() };
     if !output.status.success() && count.failed == 0 {
         count.failed = 1;

@@ -13,8 +13,8 @@ mod tidy;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
-use clap::{CommandFactory, Parser, Subcommand};
+use anyhow::{Result, bail};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 #[derive(Parser)]
 #[command(
@@ -42,8 +42,34 @@ enum Word {
     Tidy,
     /// Run every suite; the last line on standard output is `N passed, N failed`
     Test(ci::Options),
+    /// Run something much longer than the tests do
+    Soak(SoakOptions),
     /// What the pipeline runs: all that `test` runs, or the quick part of it
     Ci(ci::CiOptions),
+}
+
+#[derive(Args)]
+struct SoakOptions {
+    /// What to run
+    #[arg(value_enum)]
+    what: Soak,
+    /// How many seeds, from 1 on
+    #[arg(long, default_value_t = 20_000)]
+    seeds: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Soak {
+    /// The simulator
+    Sim,
+}
+
+/// Runs seeds of the simulator; what it prints is shown as it comes.
+fn soak(options: &SoakOptions) -> Result<()> {
+    let Soak::Sim = options.what;
+    let seeds = format!("1..{}", options.seeds + 1);
+    let arguments = ["run", "--quiet", "--profile", "sim", "--package", "riparian-sim", "--", "run", "--seeds", &seeds];
+    if shell::cargo().args(arguments).status()?.success() { Ok(()) } else { bail!("a seed failed, see above") }
 }
 
 fn main() -> ExitCode {
@@ -60,6 +86,7 @@ fn main() -> ExitCode {
         Word::Schemas(options) => schemas::run(&options),
         Word::Tidy => tidy::run(),
         Word::Test(options) => ci::test(&options),
+        Word::Soak(options) => soak(&options),
         Word::Ci(options) => ci::ci(&options),
     };
     report(result)

@@ -100,10 +100,6 @@ impl Partition {
 
     /// Whether the running job may end: nothing was appended since it last began.
     pub(crate) fn sync_may_end(&self) -> bool {
-        if planted::is_in(Bug::SyncForgotten) {
-            self.sync.store(IDLE, Ordering::Release);
-            return true;
-        }
         self.sync.compare_exchange(SYNCING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
@@ -158,6 +154,9 @@ impl Partition {
                 && entry.key().0 <= durable_end
             {
                 due.push(entry.remove_entry());
+                if planted::is_in(Bug::WaiterForgotten) {
+                    break;
+                }
             }
             waits.fetches.values().cloned().collect()
         };

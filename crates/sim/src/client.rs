@@ -14,10 +14,13 @@ pub(crate) struct Client {
     actor: usize,
     link: Option<u64>,
     next_correlation: i32,
-    /// Correlation ids of the requests that are not answered, in order.
-    waiting: VecDeque<i32>,
+    /// Requests that are not answered, in order: correlation id, and when it was sent.
+    waiting: VecDeque<(i32, u64)>,
     client_id: &'static str,
 }
+
+/// How long a client waits for an answer: longer than everything takes that may be late on the way.
+const TIMEOUT_MS: u64 = 20_000;
 
 /// The token of the timers that watch requests: this plus the correlation id.
 const WATCH: u64 = 1 << 40;
@@ -28,13 +31,7 @@ impl Client {
     }
 
     /// Sends a request; its correlation id, or none if the server can't be reached.
-    pub(crate) fn send<R: Request<'static>>(
-        &mut self,
-        core: &mut Core,
-        request: &R,
-        version: i16,
-        timeout_ms: u64,
-    ) -> Option<i32> {
+    pub(crate) fn send<R: Request<'static>>(&mut self, core: &mut Core, request: &R, version: i16) -> Option<i32> {
         if self.link.is_none() {
             self.link = core.connect(self.actor);
         }
@@ -52,8 +49,8 @@ impl Client {
         let encoded = header.encode(&mut frame).and_then(|()| request.encode(&mut frame, version));
         encoded.expect("the simulator's own requests fit their versions");
         core.send(link, frame.into());
-        self.waiting.push_back(correlation);
-        core.after_ms(timeout_ms, Event::Timer { actor: self.actor, token: WATCH + u64::from(correlation as u32) });
+        self.waiting.push_back((correlation, core.now_us));
+        core.after_ms(TIMEOUT_MS, Event::Timer { actor: self.actor, token: WATCH + u64::from(correlation as u32) });
         Some(correlation)
     }
 
@@ -61,14 +58,15 @@ impl Client {
     /// Says whether the actor's requests are lost by that.
     pub(crate) fn on_watch(&mut self, core: &mut Core, token: u64) -> Watch {
         let Some(correlation) = token.checked_sub(WATCH) else { return Watch::NotMine };
-        if !self.waiting.contains(&(correlation as u32 as i32)) {
+        let correlation = correlation as u32 as i32;
+        let Some((_, sent_us)) = self.waiting.iter().copied().find(|(waiting, _)| *waiting == correlation) else {
             return Watch::AllWell;
-        }
+        };
         core.tell(self.actor, format_args!("gets no answer and closes its connection"));
         core.totals.add("timeouts", 1);
-        if core.is_healing && core.now_us > core.heals_us + 15_000_000 {
+        if self.link.is_some_and(|link| core.link_is_whole(link)) && core.paused_until_us[self.actor] < sent_us {
             let name = core.names[self.actor].clone();
-            core.fail(format_args!("{name} gets no answer, long after the faults have stopped"));
+            core.fail(format_args!("{name} gets no answer, although its connection is whole and the server up"));
         }
         self.disconnect(core);
         Watch::Lost
@@ -91,7 +89,7 @@ impl Client {
     /// Takes a reply's correlation id out; fails if it is not the one of the oldest request.
     pub(crate) fn take_reply(&mut self, core: &mut Core, reply: &Bytes) -> Option<i32> {
         let correlation = reply.get(..4).map(|bytes| i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
-        let expected = self.waiting.pop_front();
+        let expected = self.waiting.pop_front().map(|(expected, _)| expected);
         if correlation.is_none() || correlation != expected {
             core.fail(format_args!(
                 "{} gets an answer to request {correlation:?}, its oldest is {expected:?}",

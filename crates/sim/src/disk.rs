@@ -16,6 +16,8 @@ use std::{
 use riparian_log::{DirEntry, Disk, DiskError, DiskOperation, LockGuard, MemDisk};
 use riparian_types::Prng;
 
+use crate::suspended;
+
 /// How a life of the server ends inside a disk operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Death {
@@ -209,7 +211,14 @@ impl Disk for SimDisk {
 
     fn sync_data(&self, path: &Path) -> Result<(), DiskError> {
         self.sync(DiskOperation::SyncData, path)?;
-        self.memory.sync_data(path)
+        self.memory.sync_data(path)?;
+        if path.extension().is_some_and(|extension| extension == "log") {
+            suspended::stand_still();
+        }
+        if self.is_dead() {
+            return Err(DiskError::new(DiskOperation::SyncData, path, io::Error::other("the server is dead")));
+        }
+        Ok(())
     }
 
     fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {

@@ -22,6 +22,7 @@ mod oracle;
 mod queue;
 mod server;
 mod shell;
+mod suspended;
 mod trace;
 mod world;
 

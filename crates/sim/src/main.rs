@@ -32,6 +32,15 @@ enum Word {
         #[arg(long, default_value_t = 1)]
         from: u64,
     },
+    /// What the tests run: the same seed twice, then fixed seeds, then random seeds for a while
+    Ci {
+        /// Fixed seeds, from 1 on
+        #[arg(long, default_value_t = 300)]
+        seeds: u64,
+        /// Seconds for random seeds
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
+    },
     /// Put each of the built-in bugs in and see that seeds find it
     #[cfg(feature = "planted-bugs")]
     Planted {
@@ -80,6 +89,7 @@ fn main() -> ExitCode {
     match Arguments::parse().word {
         Word::Run(options) => run_seeds(&options),
         Word::Meta { seeds, from } => meta(from, seeds),
+        Word::Ci { seeds, seconds } => ci(seeds, seconds),
         #[cfg(feature = "planted-bugs")]
         Word::Planted { seeds, bug } => planted(seeds, bug.as_deref()),
         Word::Show { seed } => show(seed),
@@ -111,9 +121,34 @@ fn report(outcome: &Outcome) -> ExitCode {
     }
 }
 
+fn failed(seed: u64, failure: &str) -> String {
+    format!("FAILED seed {seed}: {failure}\n  again: cargo run --profile sim -p riparian-sim -- show {seed}")
+}
+
 fn summary(outcome: &Outcome) -> String {
     let Outcome { seed, hash, lines, totals, .. } = outcome;
     format!("seed {seed}: trace {hash:016x} of {lines} lines; {totals}")
+}
+
+/// Meta, fixed seeds, random seeds; the closing line is counted by `cargo xtask test`.
+fn ci(seeds: u64, seconds: u64) -> ExitCode {
+    if meta(1, 10) != ExitCode::SUCCESS {
+        return ExitCode::FAILURE;
+    }
+    let options =
+        RunOptions { seed: None, seeds: Some((1, seeds + 1)), seconds: None, from: None, threads: 2, each: false };
+    let fixed = sum_of(&options);
+    fixed.show();
+    let random = sum_of(&RunOptions { seeds: None, seconds: Some(seconds), ..options });
+    random.show();
+    let failed = fixed.failures.len() + random.failures.len();
+    let interesting = fixed.dull * 10 <= fixed.seeds;
+    if !interesting {
+        print("FAILED: more than a tenth of the fixed seeds lack crashes, drops, expiries or moves");
+    }
+    let passed = fixed.seeds + random.seeds - failed as u64;
+    print(&format!("test result: {passed} passed; {} failed", failed + usize::from(!interesting)));
+    if failed == 0 && interesting { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn meta(from: u64, seeds: u64) -> ExitCode {
@@ -140,6 +175,10 @@ fn meta(from: u64, seeds: u64) -> ExitCode {
 fn planted(seeds: u64, only: Option<&str>) -> ExitCode {
     use riparian_types::planted::{Bug, plant};
     let mut missed = 0;
+    if only.is_some_and(|name| Bug::ALL.iter().all(|bug| format!("{bug:?}") != name)) {
+        print("no bug has that name");
+        return ExitCode::FAILURE;
+    }
     for bug in Bug::ALL.iter().filter(|bug| only.is_none_or(|name| format!("{bug:?}") == name)) {
         plant(Some(*bug));
         let found = (1..=seeds).find_map(|seed| Some((seed, run(seed, Mode::HashOnly).failure?)));
@@ -152,6 +191,7 @@ fn planted(seeds: u64, only: Option<&str>) -> ExitCode {
             }
         }
     }
+    print(&format!("test result: {} passed; {missed} failed", Bug::ALL.len() - missed));
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -164,9 +204,17 @@ struct Sum {
     /// Seeds without a crash, drop, expiry or move, or with too few events.
     dull: u64,
     fewest_events: Option<u64>,
+    from: u64,
+    seconds: f64,
 }
 
 fn run_seeds(options: &RunOptions) -> ExitCode {
+    let sum = sum_of(options);
+    sum.show();
+    if sum.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn sum_of(options: &RunOptions) -> Sum {
     let started = Instant::now();
     let (from, to) = match (options.seed, options.seeds, options.seconds) {
         (Some(seed), ..) => (seed, seed + 1),
@@ -198,22 +246,27 @@ fn run_seeds(options: &RunOptions) -> ExitCode {
             });
         }
     });
-    let sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    print(&format!(
-        "{} seeds from {from} in {:.1} s, {} dull, at least {} events each; {}",
-        sum.seeds,
-        started.elapsed().as_secs_f64(),
-        sum.dull,
-        sum.fewest_events.unwrap_or(0),
-        sum.totals
-    ));
-    for (seed, failure) in &sum.failures {
-        print(&format!("FAILED seed {seed}: {failure}\n  again: cargo run --release -p riparian-sim -- show {seed}"));
-    }
-    if sum.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let mut sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    (sum.from, sum.seconds) = (from, started.elapsed().as_secs_f64());
+    sum
 }
 
 impl Sum {
+    fn show(&self) {
+        print(&format!(
+            "{} seeds from {} in {:.1} s, {} dull, at least {} events each; {}",
+            self.seeds,
+            self.from,
+            self.seconds,
+            self.dull,
+            self.fewest_events.unwrap_or(0),
+            self.totals
+        ));
+        for (seed, failure) in &self.failures {
+            print(&failed(*seed, failure));
+        }
+    }
+
     fn add(&mut self, outcome: Outcome) {
         self.seeds += 1;
         let totals = &outcome.totals;

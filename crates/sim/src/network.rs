@@ -148,6 +148,11 @@ impl Core {
         Some((actor, reply))
     }
 
+    /// Whether messages get through.
+    pub(crate) fn link_is_whole(&self, number: u64) -> bool {
+        self.links.get(&number).is_some_and(|link| link.client_is_open && link.server_is_open && !link.is_broken)
+    }
+
     /// Both ends go, and what is under way with them.
     pub(crate) fn break_link(&mut self, number: u64) {
         if self.is_healing {

@@ -60,6 +60,8 @@ pub(crate) struct Faults {
     pub(crate) sync_us_max: u64,
     pub(crate) one_in_slow_sync: u64,
     pub(crate) slow_sync_us_max: u64,
+    /// One in so many jobs stands still in its sync while everything else goes on.
+    pub(crate) one_in_suspended: u64,
     pub(crate) sync_failures: EveryMs,
     pub(crate) full_disk: EveryMs,
     pub(crate) member_death: EveryMs,
@@ -135,6 +137,7 @@ impl Faults {
             sync_us_max: 100 + p.below(10_000),
             one_in_slow_sync: if p.chance(2) { 0 } else { 5 + p.below(100) },
             slow_sync_us_max: 20_000 + p.below(2_000_000),
+            one_in_suspended: [0, 2, 5, 10][p.below(4) as usize],
             sync_failures: maybe(p, 2, 15_000, 40_000),
             full_disk: maybe(p, 2, 20_000, 40_000),
             member_death: maybe(p, 40, members * 5_000, members * 15_000),

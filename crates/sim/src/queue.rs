@@ -21,6 +21,8 @@ pub(crate) enum Event {
     Timer { actor: usize, token: u64 },
     /// A job of this life of the server runs.
     Job { life: u64, job: u64 },
+    /// A job that stood still in a sync goes on.
+    GoOn { life: u64, job: u64 },
     /// The broker wanted to be called.
     Wake { life: u64 },
     /// A fault of this kind, and the next one later.

@@ -16,6 +16,7 @@ use crate::{
     options::EveryMs,
     queue::{Event, FaultKind},
     shell::{self, SimShell},
+    suspended::{Progress, Suspended},
 };
 
 /// Where the server keeps its data.
@@ -28,8 +29,16 @@ pub(crate) struct Server {
     pub(crate) disk: Arc<SimDisk>,
     jobs: BTreeMap<u64, Job>,
     job_count: u64,
+    suspended: BTreeMap<u64, Suspended>,
     /// When it is called next.
     wake_us: Option<u64>,
+}
+
+impl Server {
+    /// Lets what stands still run out.
+    pub(crate) fn end(self) -> Option<String> {
+        self.suspended.into_values().fold(None, |found, suspended| suspended.finish().or(found))
+    }
 }
 
 impl Core {
@@ -49,7 +58,15 @@ impl Core {
             Ok(broker) if !disk.is_dead() => {
                 self.say(format_args!("the server starts, life {life}"));
                 self.totals.add("starts", 1);
-                let server = Server { broker, shell, disk, jobs: BTreeMap::new(), job_count: 0, wake_us: None };
+                let server = Server {
+                    broker,
+                    shell,
+                    disk,
+                    jobs: BTreeMap::new(),
+                    job_count: 0,
+                    suspended: BTreeMap::new(),
+                    wake_us: None,
+                };
                 self.server = Some(server);
                 let memory = self.memory.clone();
                 let rebuilt = self.records.rebuild_all(&memory);
@@ -183,7 +200,56 @@ impl Core {
         let Some(job) = self.server.as_mut().and_then(|server| server.jobs.remove(&number)) else { return };
         self.say(format_args!("job {number} runs"));
         self.totals.add("jobs", 1);
-        self.with_broker(|_, _, _| job());
+        let one_in_suspended = self.options.faults.one_in_suspended;
+        let may_stand_still = self.prng.chance(one_in_suspended);
+        self.with_broker(|core, _, _| {
+            if may_stand_still {
+                let progress = Suspended::start(job);
+                core.keep(number, progress);
+            } else {
+                job();
+            }
+        });
+    }
+
+    /// Keeps a job that stands still until it goes on.
+    fn keep(&mut self, number: u64, progress: Progress) {
+        match progress {
+            Progress::StandsStill(suspended) => {
+                self.totals.add("jobs suspended", 1);
+                let delay_us = self.draw_job_us();
+                let life = self.life;
+                let Some(server) = &mut self.server else { return };
+                server.suspended.insert(number, suspended);
+                self.after_us(delay_us, Event::GoOn { life, job: number });
+            }
+            Progress::Ended(panic) => self.check(panic.map_or(Ok(()), |panic| Err(format!("panic: {panic}")))),
+        }
+    }
+
+    pub(crate) fn go_on_with_job(&mut self, life: u64, number: u64) {
+        if life != self.life {
+            return;
+        }
+        let Some(suspended) = self.server.as_mut().and_then(|server| server.suspended.remove(&number)) else { return };
+        self.say(format_args!("job {number} goes on"));
+        self.with_broker(|core, _, _| {
+            let progress = suspended.go_on();
+            core.keep(number, progress);
+        });
+    }
+
+    /// Lets every job that stands still go on to its end.
+    fn finish_jobs(&mut self) {
+        let Some(server) = &mut self.server else { return };
+        let suspended = std::mem::take(&mut server.suspended);
+        self.with_broker(|core, _, _| {
+            for suspended in suspended.into_values() {
+                if let Some(panic) = suspended.finish() {
+                    core.fail(format_args!("panic: {panic}"));
+                }
+            }
+        });
     }
 
     pub(crate) fn wake_server(&mut self, life: u64) {
@@ -223,6 +289,7 @@ impl Core {
                 }
             }
             FaultKind::Restart => {
+                self.finish_jobs();
                 self.with_broker(|_, broker, now| broker.shutdown(now));
                 if let Some(server) = &self.server {
                     self.totals.add("clean restarts", 1);
@@ -285,7 +352,12 @@ impl Core {
         self.totals.add("syncs", counts.syncs);
         self.totals.add("failed syncs", counts.failed_syncs);
         self.totals.add("failed writes", counts.failed_writes);
-        drop(server);
+        let shell = server.shell.clone();
+        if let Some(panic) = server.end() {
+            self.fail(format_args!("panic: {panic}"));
+        }
+        // Jobs hold the broker, which holds the shell, which would hold them.
+        drop(shell.take());
         self.break_all_links();
         let down_ms = self.draw_down_ms();
         self.after_ms(down_ms, Event::Start);

@@ -8,7 +8,7 @@ use std::sync::{
 use riparian_broker::{ConnectionId, Job, Reply, Shell};
 use riparian_types::{MonoMillis, Now, WallMillis};
 
-use crate::disk::SimDisk;
+use crate::{disk::SimDisk, suspended};
 
 /// The wall clock's reading when virtual time begins.
 const WALL_START_MS: i64 = 1_700_000_000_000;
@@ -54,6 +54,7 @@ impl SimShell {
 
 impl Shell for SimShell {
     fn now(&self) -> Now {
+        suspended::no_more_standing_still();
         at(self.now_us.load(Ordering::Relaxed))
     }
 

@@ -63,13 +63,18 @@ pub fn run(seed: u64, mode: Mode) -> Outcome {
     world.begin();
     while !world.is_over && world.core.failure.is_none() {
         let stepped = catch_unwind(AssertUnwindSafe(|| world.step()));
-        if let Some(panic) = PANIC.with_borrow_mut(Option::take) {
+        if let Some(panic) = take_panic() {
             world.core.fail(format_args!("panic: {panic}"));
         } else if stepped.is_err() {
             world.core.fail("panic of an unknown kind");
         }
     }
     world.finish(seed)
+}
+
+/// The panic that was noted on this thread, if there was one.
+pub(crate) fn take_panic() -> Option<String> {
+    PANIC.with_borrow_mut(Option::take)
 }
 
 fn note_panics() {
@@ -146,6 +151,7 @@ impl World {
             Event::ServerHears(link) => self.core.server_hears(link),
             Event::Timer { actor, token } => self.on_timer(actor, token),
             Event::Job { life, job } => self.core.run_job(life, job),
+            Event::GoOn { life, job } => self.core.go_on_with_job(life, job),
             Event::Wake { life } => self.core.wake_server(life),
             Event::Fault(kind) => self.core.fault(kind),
             Event::DiskHeals { life } => self.core.heal_disk(life),
@@ -231,7 +237,10 @@ impl World {
         core.totals.add("virtual seconds", core.now_us / 1_000_000);
         // Jobs hold the broker, which holds the shell, which would hold them.
         if let Some(server) = core.server.take() {
-            drop(server.shell.take());
+            let shell = server.shell.clone();
+            // What a job says at its very end concerns nobody any more.
+            let _ = server.end();
+            drop(shell.take());
         }
         let (hash, lines, trace) = core.trace.finish();
         Outcome { seed, failure: core.failure, hash, lines, events: self.events, totals: core.totals, trace }

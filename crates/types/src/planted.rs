@@ -27,8 +27,8 @@ pub enum Bug {
     UndurableVisible,
     /// Every now and then a request is answered twice.
     AnsweredTwice,
-    /// A job that syncs ends although more was appended.
-    SyncForgotten,
+    /// Of those who wait for a sync only the first is woken.
+    WaiterForgotten,
     /// After a restart sessions don't end.
     SessionsWithoutEnd,
     /// After a restart producers' sequences are unknown.
@@ -54,7 +54,7 @@ impl Bug {
         Self::ProduceAnsweredEarly,
         Self::UndurableVisible,
         Self::AnsweredTwice,
-        Self::SyncForgotten,
+        Self::WaiterForgotten,
         Self::SessionsWithoutEnd,
         Self::ProducersForgotten,
         Self::DirectoryNotSynced,

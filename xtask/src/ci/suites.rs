@@ -40,6 +40,26 @@ const OURS_ONLY: &[&str] = &["differential", "field_cases", "heartbeat_cost", "s
 /// Conformance targets whose tests wait for tools more than for the server, and may run side by side.
 const SIDE_BY_SIDE: &[&str] = &["files", "tools"];
 
+/// The same seed twice, fixed seeds, random seeds for a while.
+const SIMULATION: &[&str] = &[
+    "run",
+    "--quiet",
+    "--profile",
+    "sim",
+    "--package",
+    "riparian-sim",
+    "--",
+    "ci",
+    "--seeds",
+    "300",
+    "--seconds",
+    "30",
+];
+
+/// Bugs that are built in for this only, each found by one of the fixed seeds.
+const PLANTED_BUGS: &[&str] =
+    &["run", "--quiet", "--profile", "sim", "--package", "riparian-sim", "--features", "planted-bugs", "--", "planted"];
+
 /// How many tests of a conformance target run at a time.
 pub(super) fn test_threads(target: &str) -> u32 {
     if SIDE_BY_SIDE.contains(&target) { 2 } else { 1 }
@@ -58,6 +78,8 @@ pub(super) fn all() -> Result<Vec<Suite>> {
         ),
     ];
     suites.push(Suite { name: "schemas".to_owned(), quick: false, work: Work::Check(crate::schemas::suite) });
+    suites.push(Suite { name: "simulation".to_owned(), quick: false, work: Work::Cargo(SIMULATION) });
+    suites.push(Suite { name: "simulation-finds-bugs".to_owned(), quick: false, work: Work::Cargo(PLANTED_BUGS) });
     suites.extend(conformance_targets()?.into_iter().map(|target| Suite {
         name: format!("conformance-{}", target.replace('_', "-")),
         quick: false,

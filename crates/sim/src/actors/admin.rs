@@ -21,7 +21,6 @@ use crate::{
     queue::Event,
 };
 
-const REQUEST_TIMEOUT_MS: u64 = 6000;
 /// How long a deletion may be under way, whatever happens to its request.
 const UNSURE_US: u64 = 20_000_000;
 /// Kafka's number for the configs of groups.
@@ -102,14 +101,14 @@ impl Admin {
                     ..Default::default()
                 };
                 let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 1000, ..Default::default() };
-                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+                self.client.send(core, &request, version)
             }
             Operation::Delete(name) => {
                 let until_us = core.now_us + UNSURE_US;
                 core.commits.forget(name, until_us);
                 let topic = DeleteTopicState { name: Some(name.clone().into()), ..Default::default() };
                 let request = DeleteTopicsRequest { topics: vec![topic], timeout_ms: 1000, ..Default::default() };
-                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+                self.client.send(core, &request, version)
             }
             Operation::SetConfig(group, key, value) => {
                 let config =
@@ -121,22 +120,22 @@ impl Admin {
                     ..Default::default()
                 };
                 let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
-                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+                self.client.send(core, &request, version)
             }
             Operation::DeleteGroup(group) => {
                 let until_us = core.now_us + UNSURE_US;
                 core.commits.forget(group, until_us);
                 let request = DeleteGroupsRequest { groups_names: vec![group.clone().into()], ..Default::default() };
-                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+                self.client.send(core, &request, version)
             }
             Operation::Learn => {
                 let request = MetadataRequest { topics: None, ..Default::default() };
-                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+                self.client.send(core, &request, version)
             }
             Operation::AwaitStable(group) => {
                 let request =
                     StreamsGroupDescribeRequest { group_ids: vec![group.clone().into()], ..Default::default() };
-                self.client.send(core, &request, version, REQUEST_TIMEOUT_MS)
+                self.client.send(core, &request, version)
             }
         };
         if self.asked.is_some() {

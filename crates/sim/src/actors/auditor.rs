@@ -17,7 +17,6 @@ use crate::{
 };
 
 const VERSION: i16 = 8;
-const REQUEST_TIMEOUT_MS: u64 = 6000;
 const WORK: u64 = 1;
 
 /// The auditor.
@@ -56,7 +55,7 @@ impl Auditor {
             ..Default::default()
         };
         let request = OffsetFetchRequest { groups: vec![asked], ..Default::default() };
-        let correlation = self.client.send(core, &request, VERSION, REQUEST_TIMEOUT_MS);
+        let correlation = self.client.send(core, &request, VERSION);
         self.asked = correlation.map(|correlation| (correlation, index, core.now_us));
         if self.asked.is_none() {
             self.again(core);

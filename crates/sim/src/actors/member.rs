@@ -26,7 +26,6 @@ use crate::{
 };
 
 const COMMIT_VERSION: i16 = 9;
-const REQUEST_TIMEOUT_MS: u64 = 6000;
 
 /// One member.
 pub(crate) struct Member {
@@ -184,7 +183,7 @@ impl Member {
             core.totals.add("leaves", 1);
             core.records.leaves(&self.member_id);
             // Nobody waits for the answer.
-            let _ = self.client.send(core, &request, self.version, REQUEST_TIMEOUT_MS);
+            let _ = self.client.send(core, &request, self.version);
         }
         self.stop(core);
     }
@@ -219,7 +218,7 @@ impl Member {
             request.standby_tasks = Some(lists(&self.owned.standby));
             request.warmup_tasks = Some(lists(&self.owned.warmup));
         }
-        self.heartbeat = self.client.send(core, &request, self.version, REQUEST_TIMEOUT_MS);
+        self.heartbeat = self.client.send(core, &request, self.version);
         if self.heartbeat.is_none() {
             self.must_report |= reports;
             self.retry(core);
@@ -378,7 +377,7 @@ impl Member {
             }],
             ..Default::default()
         };
-        if let Some(correlation) = self.client.send(core, &request, COMMIT_VERSION, REQUEST_TIMEOUT_MS) {
+        if let Some(correlation) = self.client.send(core, &request, COMMIT_VERSION) {
             let text: Vec<String> = written.iter().map(|one| format!("{} at {}", one.value, one.partition)).collect();
             core.tell(self.actor, format_args!("commits {}", text.join(", ")));
             self.commit = Some((correlation, written));

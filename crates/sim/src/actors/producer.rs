@@ -25,7 +25,6 @@ use crate::{
 pub(crate) const DATA: &str = "data";
 const PRODUCE_VERSION: i16 = 9;
 const INIT_VERSION: i16 = 4;
-const REQUEST_TIMEOUT_MS: u64 = 6000;
 /// As many as the server remembers batches of a producer.
 const IN_FLIGHT_MAX: usize = 5;
 
@@ -91,7 +90,7 @@ impl Producer {
                     producer_epoch: -1,
                     ..Default::default()
                 };
-                self.asked_for_id = self.client.send(core, &request, INIT_VERSION, REQUEST_TIMEOUT_MS);
+                self.asked_for_id = self.client.send(core, &request, INIT_VERSION);
             }
             return;
         };
@@ -126,7 +125,7 @@ impl Producer {
                 let (first, count) = (batch.first, batch.count);
                 let name = core.names[self.actor].clone();
                 let request = produce(&name, id, index as i32, first, count, core);
-                let Some(correlation) = self.client.send(core, &request, PRODUCE_VERSION, REQUEST_TIMEOUT_MS) else {
+                let Some(correlation) = self.client.send(core, &request, PRODUCE_VERSION) else {
                     return;
                 };
                 core.tell(self.actor, format_args!("sends {first}..{} to {DATA}-{index}", first + count));

@@ -23,7 +23,6 @@ use crate::{
 };
 
 const FETCH_VERSION: i16 = 12;
-const REQUEST_TIMEOUT_MS: u64 = 6000;
 const WORK: u64 = 1;
 
 /// One reader.
@@ -70,7 +69,7 @@ impl Reader {
             topics: vec![topic],
             ..Default::default()
         };
-        self.fetch = self.client.send(core, &request, FETCH_VERSION, REQUEST_TIMEOUT_MS);
+        self.fetch = self.client.send(core, &request, FETCH_VERSION);
         if self.fetch.is_none() {
             self.again(core, 200);
         }
