@@ -40,7 +40,8 @@ const OURS_ONLY: &[&str] = &["differential", "field_cases", "heartbeat_cost", "s
 /// Conformance targets whose tests wait for tools more than for the server, and may run side by side.
 const SIDE_BY_SIDE: &[&str] = &["files", "tools"];
 
-/// The same seed twice, fixed seeds, random seeds for a while.
+/// The same seed twice, then fixed seeds. New seeds are for `soak sim`: what they find is a fault of old code, and must not
+/// be taken for one of the change at hand.
 const SIMULATION: &[&str] = &[
     "run",
     "--quiet",
@@ -53,7 +54,7 @@ const SIMULATION: &[&str] = &[
     "--seeds",
     "300",
     "--seconds",
-    "30",
+    "0",
 ];
 
 /// Bugs that are built in for this only, each found by one of the fixed seeds.
