@@ -117,6 +117,25 @@ impl Connection {
         }
     }
 
+    /// Waits until the next answer begins to arrive and closes the connection without reading it: whoever asked never
+    /// learns what became of the request, although it was carried out. For tests of answers that get lost.
+    pub fn lose_answer(self) -> Result<(), ClientError> {
+        let deadline = deadline(self.request_timeout);
+        loop {
+            let left = deadline.saturating_duration_since(now());
+            if left.is_zero() {
+                return Err(ClientError::TimedOut { address: self.address, timeout: self.request_timeout });
+            }
+            match self.stream.set_read_timeout(Some(left)).and_then(|()| self.stream.peek(&mut [0])) {
+                Ok(0) => return Err(self.broken(io::Error::other("the server closed it"))),
+                // Bytes that were never read make the system tell the server that the connection is broken.
+                Ok(_) => return Ok(()),
+                Err(error) if is_retriable(&error) => {}
+                Err(error) => return Err(self.broken(error)),
+            }
+        }
+    }
+
     fn negotiate(&mut self) -> Result<(), ClientError> {
         let mut version = ApiVersionsRequest::VERSIONS.max;
         loop {

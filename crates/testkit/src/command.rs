@@ -71,7 +71,7 @@ pub struct HeartbeatWords {
     pub member: String,
     /// To which group.
     pub group: String,
-    /// The answer gets lost: the member does not learn from it.
+    /// The answer gets lost: the request is carried out, and nobody sees what is answered.
     pub is_lost: bool,
     /// `key=value` and plain words, in order.
     pub words: Vec<(String, Option<String>)>,
@@ -131,6 +131,9 @@ const CONFIG_KEYS: [(&str, &str); 8] = [
     ("assignor", "streams.assignor.name"),
 ];
 
+/// The commands that send a heartbeat.
+const HEARTBEATS: [&str; 5] = ["join", "beat", "ack", "leave", "rest"];
+
 struct Words<'a>(Vec<&'a str>);
 
 impl<'a> Words<'a> {
@@ -180,6 +183,9 @@ impl Command {
         let words = Words(line.split_whitespace().collect());
         let first = words.0.first().copied().unwrap_or_default();
         let group = words.group();
+        if is_lost && !HEARTBEATS.contains(&first) {
+            return Err(CommandError::new(first, "a heartbeat: only their answers can get lost"));
+        }
         Ok(match first {
             "topics" => Self::Topics(words.counts()?),
             "unheard" => Self::Unheard(words.counts()?),
@@ -190,7 +196,7 @@ impl Command {
                 Self::Server(entries.map(|(key, value)| (key.into(), value.into())).collect())
             }
             "config" => Self::Config { group, entries: configs(&words)? },
-            "join" | "beat" | "ack" | "leave" | "rest" => Self::Heartbeat(heartbeat(&words, group, is_lost)?),
+            kind if HEARTBEATS.contains(&kind) => Self::Heartbeat(heartbeat(&words, group, is_lost)?),
             "wait" => Self::Wait { ms: duration_ms(words.0.get(1).copied().unwrap_or_default())? },
             "restart" => Self::Restart,
             "close" => Self::Close,
@@ -300,6 +306,10 @@ mod tests {
         assert_eq!(parse("wait 30"), Err("`30` is not a duration, such as 3s or 300ms".to_owned()));
         let entries = vec![("streams.num.standby.replicas".to_owned(), Some("1".to_owned())), ("k".to_owned(), None)];
         assert_eq!(parse("config standbys=1 k=-"), Ok(Command::Config { group: "g".into(), entries }));
+        assert_eq!(
+            parse("lost delete"),
+            Err("`delete` is not a heartbeat: only their answers can get lost".to_owned())
+        );
         assert_eq!(parse("dance"), Err("`dance` is not a command".to_owned()));
         let Ok(Command::Commit(commit)) = parse("commit m in=h epoch=3 my-topic-1=17 v8") else { panic!() };
         assert_eq!((commit.group.as_str(), commit.member.as_deref(), commit.version), ("h", Some("m"), Some(8)));

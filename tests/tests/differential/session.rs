@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use riparian_client::Connection;
 use riparian_protocol::{
-    ErrorCode,
+    ApiKey, ErrorCode,
     messages::{
         CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
         IncrementalAlterConfigsRequest, ListGroupsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest,
-        OffsetFetchRequest, StreamsGroupDescribeRequest,
+        OffsetFetchRequest, StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest,
         create_partitions_request::CreatePartitionsTopic,
         create_topics_request::CreatableTopic,
         delete_topics_request::DeleteTopicState,
@@ -295,6 +295,9 @@ impl<'s> Session<'s> {
         let mut heartbeat = self.members.heartbeat(words).map_err(failed)?;
         heartbeat.group_id = self.real(&heartbeat.group_id);
         let request = convert::heartbeat_request(&heartbeat);
+        if words.is_lost {
+            return self.lose(&request, heartbeat.version);
+        }
         let deadline = Instant::now() + COORDINATOR_LIMIT;
         let answer = loop {
             let connection = self.connection()?;
@@ -315,9 +318,6 @@ impl<'s> Session<'s> {
                 *topic = self.short(topic);
             }
         }
-        if words.is_lost {
-            self.connection = None;
-        }
         if response.error_code != 0 {
             let mut lines = vec![self.error(response.error_code, response.error_message.as_deref())];
             let nothing = HeartbeatAnswer {
@@ -332,6 +332,21 @@ impl<'s> Session<'s> {
         }
         self.members.learn(words, &answer);
         Ok(self.printer.heartbeat(&heartbeat.member_id, &answer))
+    }
+
+    /// The request is carried out, and nobody reads the answer.
+    fn lose(&mut self, request: &StreamsGroupHeartbeatRequest<'_>, version: Option<i16>) -> Lines {
+        let connection = self.connection()?;
+        let version = match version {
+            Some(version) => version,
+            None => connection
+                .version(ApiKey::StreamsGroupHeartbeat, StreamsGroupHeartbeatRequest::VERSIONS)
+                .map_err(failed)?,
+        };
+        connection.send(request, version).map_err(failed)?;
+        let connection = self.connection.take().ok_or("there is no connection")?;
+        connection.lose_answer().map_err(failed)?;
+        Ok(Vec::new())
     }
 
     fn restart(&mut self) -> Vec<String> {
