@@ -1,6 +1,8 @@
 //! Cases from the field, by their ids (`docs/field-cases.md`), that only the binary with its sockets shows.
 
-use std::time::Duration;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use riparian_protocol::{ApiKey, Message as _, Request, RequestHeader, ResponseHeader, messages};
 use riparian_records::{BatchBuilder, BatchOptions};
@@ -277,6 +279,36 @@ fn x_02_frames_that_are_only_announced_take_no_memory() {
     assert_eq!(correlation_id(&neighbour.read_frame().expect("an answer")), 3);
     let grown = resident_kib(&server).saturating_sub(before);
     assert!(grown < GROWTH_KIB_MAX, "memory grew by {grown} KiB");
+}
+
+#[test]
+fn x_02_thousands_of_dripping_sockets_time_out() {
+    const SOCKETS: usize = 3000;
+    let server = Server::start(&[("connections.max.idle.ms", "1500")]);
+    let before = resident_kib(&server);
+    let mut sockets: Vec<TcpStream> = (0..SOCKETS)
+        .map(|_| {
+            let mut socket = TcpStream::connect(("127.0.0.1", server.port())).expect("the server accepts connections");
+            socket.write_all(&(1000i32).to_be_bytes()).expect("the connection is new");
+            socket
+        })
+        .collect();
+    // Each goes on for as long as it may, one byte in a fraction of the time that is allowed.
+    let began = Instant::now();
+    while !sockets.is_empty() {
+        assert!(began.elapsed() < LIMIT, "{} sockets still drip", sockets.len());
+        sockets.retain_mut(|socket| {
+            socket.set_nonblocking(true).expect("the socket is there");
+            let closed = matches!(socket.read(&mut [0]), Ok(0));
+            !closed && socket.write_all(&[0]).is_ok()
+        });
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let grown = resident_kib(&server).saturating_sub(before);
+    assert!(grown < GROWTH_KIB_MAX, "memory grew by {grown} KiB");
+    let mut neighbour = Connection::open(server.port());
+    neighbour.send_frame(&frame(&messages::ApiVersionsRequest::default(), 0, 3));
+    assert_eq!(correlation_id(&neighbour.read_frame().expect("an answer")), 3);
 }
 
 #[test]

@@ -4,6 +4,9 @@
 //! broker at once, and writes whatever replies are ready with as few system calls as possible. It never waits for a
 //! reply: replies arrive in the [`Outbox`].
 //!
+//! What counts as activity for the idle timeout is a request that is complete, a reply that is ready or sent, or
+//! [`ACTIVITY_BYTES`] of a large one: a peer that drips byte after byte is as good as silent.
+//!
 //! **Invariant:** at most [`CONNECTION_REQUESTS_MAX`] requests of a connection are outstanding, and no request is handed
 //! over while more than [`UNSENT_BYTES_MAX`] of replies wait for a slow reader.
 
@@ -39,6 +42,8 @@ use crate::{clock::Clock, logging::RateLimit};
 /// Replies that wait to be written; beyond it a client that does not read is not served.
 pub(crate) const UNSENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 const READ_BYTES: usize = 32 * 1024;
+/// Bytes of requests or replies that show that a connection is used although none was completed.
+pub(crate) const ACTIVITY_BYTES: usize = 16 * 1024;
 /// Frames that one connection may have handled before others get their turn.
 const FRAMES_PER_TURN: usize = 32;
 const WRITE_PARTS_MAX: usize = 64;
@@ -55,7 +60,7 @@ pub(crate) static PEER_LINES: RateLimit = RateLimit::new(20, 10_000);
 #[derive(Debug, Default)]
 pub(crate) struct Handle {
     pub(crate) outbox: Outbox,
-    /// When the last bytes came or went, in monotonic milliseconds; `u64::MAX` while requests are outstanding.
+    /// When the connection was last used, in monotonic milliseconds; `u64::MAX` while requests are outstanding.
     pub(crate) last_active: AtomicU64,
 }
 
@@ -86,6 +91,8 @@ impl<P: Port> Task<P> {
             unsent_bytes: 0,
             issued: 0,
             completed: 0,
+            is_active: false,
+            moved_bytes: 0,
             stage: Stage::Open,
             bad: None,
             ended: false,
@@ -139,9 +146,11 @@ impl<P: Port> Task<P> {
             Stage::Open if io.ended && io.owes_nothing() && !io.frames.has_frame() => return Err(End::Quiet),
             Stage::Open | Stage::Draining => {}
         }
-        let waits = io.issued > io.completed;
-        let active = if waits { u64::MAX } else { self.clock.now().mono.0 };
-        self.handle.last_active.store(active, Ordering::Relaxed);
+        if io.issued > io.completed {
+            self.handle.last_active.store(u64::MAX, Ordering::Relaxed);
+        } else if std::mem::take(&mut io.is_active) {
+            self.handle.last_active.store(self.clock.now().mono.0, Ordering::Relaxed);
+        }
         // Frames left over because of the turn's limit, or that became due by replies just written.
         let more = handled >= FRAMES_PER_TURN || (io.frames.has_frame() && io.may_handle());
         Ok(if more { Turn::Again } else { Turn::Wait })
@@ -160,6 +169,7 @@ impl<P: Port> Task<P> {
     fn hand_over(&self, io: &mut Io, frame: Bytes) -> Result<(), End> {
         let slot = io.issued;
         io.issued += 1;
+        io.is_active = true;
         let now = self.clock.now();
         // The broker catches what goes wrong in its shards; what escapes ends this connection, not the server.
         let reason = match catch_unwind(AssertUnwindSafe(|| self.port.handle(now, &self.connection, slot, frame))) {
@@ -176,8 +186,9 @@ impl<P: Port> Task<P> {
     }
 
     fn take_replies(&self, io: &mut Io) {
-        let before = io.out.len();
+        let (before, completed) = (io.out.len(), io.completed);
         (io.completed, io.stage) = self.handle.outbox.take(&mut io.out);
+        io.is_active |= io.completed > completed;
         io.unsent_bytes += io.out.range(before..).map(Bytes::len).sum::<usize>();
     }
 
@@ -205,7 +216,10 @@ impl<P: Port> Task<P> {
                 io.ended = true;
                 Ok(false)
             }
-            Ok(_) => Ok(true),
+            Ok(bytes) => {
+                io.moved(bytes);
+                Ok(true)
+            }
             Err(error) => if_blocked(error).map(|()| false),
         }
     }
@@ -274,6 +288,10 @@ struct Io {
     issued: u64,
     /// Requests whose replies have left the outbox.
     completed: u64,
+    /// Something happened since the time of the last activity was noted.
+    is_active: bool,
+    /// Bytes that came or went since then.
+    moved_bytes: usize,
     stage: Stage,
     /// What is wrong with the bytes after the frames at hand.
     bad: Option<String>,
@@ -298,7 +316,17 @@ impl Io {
         self.issued == self.completed && self.out.is_empty()
     }
 
+    /// Notes bytes that came or went.
+    fn moved(&mut self, bytes: usize) {
+        self.moved_bytes += bytes;
+        if self.moved_bytes >= ACTIVITY_BYTES {
+            self.moved_bytes = 0;
+            self.is_active = true;
+        }
+    }
+
     fn written(&mut self, mut bytes: usize) {
+        self.moved(bytes);
         self.unsent_bytes -= bytes;
         while let Some(part) = self.out.front_mut() {
             if part.len() > bytes {
@@ -308,5 +336,7 @@ impl Io {
             bytes -= part.len();
             self.out.pop_front();
         }
+        // All of it is sent.
+        self.is_active = true;
     }
 }

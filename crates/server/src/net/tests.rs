@@ -337,6 +337,51 @@ async fn idle_connections_are_closed_but_waiting_ones_are_not() {
     sweep.abort();
 }
 
+/// An honest client's bytes per step, and how often it takes one.
+const CHUNK_BYTES: usize = 20 * 1024;
+const PACE: Duration = Duration::from_millis(60);
+
+#[tokio::test]
+async fn x_02_clients_that_drip_bytes_time_out_and_slow_uploads_go_on() {
+    let server = Server::start(Limits { idle_ms_max: 400, ..LIMITS });
+    let acceptor = Arc::clone(&server.acceptor);
+    let sweep = tokio::spawn(async move { acceptor.close_idle().await });
+    // A size that is not complete, a complete one, and one of which nothing more comes.
+    let beginnings: [&[u8]; 3] = [&[0, 0, 3], &1000i32.to_be_bytes(), &[0]];
+    let drips = (0..60).map(|n| {
+        let (address, beginning) = (server.address, beginnings[n % 3].to_vec());
+        tokio::spawn(async move {
+            let mut peer = Peer { stream: TcpStream::connect(address).await.unwrap() };
+            peer.stream.write_all(&beginning).await.unwrap();
+            // Sizes that are possible, so that nothing but the time is wrong.
+            let drip = async {
+                while peer.stream.write_all(&[0]).await.is_ok() {
+                    tokio::time::sleep(PACE).await;
+                    if n % 3 == 2 {
+                        std::future::pending::<()>().await;
+                    }
+                }
+            };
+            let _ = timeout(Duration::from_secs(2), drip).await;
+            peer.expect_close().await;
+        })
+    });
+    let drips: Vec<_> = drips.collect();
+    // Many times the idle timeout for one frame, and as long for its answer.
+    let large = format!("echo{}", "x".repeat(40 * CHUNK_BYTES));
+    let mut honest = server.connect().await;
+    honest.stream.write_i32(large.len() as i32).await.unwrap();
+    for chunk in large.as_bytes().chunks(CHUNK_BYTES) {
+        honest.stream.write_all(chunk).await.unwrap();
+        tokio::time::sleep(PACE).await;
+    }
+    assert!(honest.receive().await == large.as_bytes());
+    for drip in drips {
+        drip.await.unwrap();
+    }
+    sweep.abort();
+}
+
 #[tokio::test]
 async fn draining_lets_outstanding_requests_finish() {
     let server = Server::start(LIMITS);
