@@ -69,6 +69,11 @@ impl Broker {
         usize::try_from(java::coordinator_partition(group, count)).expect("never negative")
     }
 
+    /// Whether the shard that serves this group has a damaged log and serves nobody.
+    pub(crate) fn is_offline(&self, group: &GroupId) -> bool {
+        self.groups[self.group_shard(group)].partition().log().damage().is_some()
+    }
+
     /// Whether `group.coordinator.rebalance.protocols` lets streams groups be served.
     pub(crate) fn serves_streams_groups(&self) -> bool {
         self.config

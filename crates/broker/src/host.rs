@@ -117,8 +117,12 @@ impl<M: Hosted> Host<M> {
     }
 
     /// Builds the machine from its log.
-    pub(crate) fn load(&self, now: Now, reopen: bool) -> Result<LoadReport, LogFailure> {
-        self.lock().shard.load(now, reopen)
+    pub(crate) fn load(&self, now: Now) -> Result<LoadReport, LogFailure> {
+        // A damaged log is not to be taken for an empty one.
+        if let Some(damage) = self.partition.log().damage() {
+            return Err(LogFailure { reason: damage.to_string() });
+        }
+        self.lock().shard.load(now, false)
     }
 
     /// Runs commands before there is a broker: appends, syncs and returns the replies.
@@ -315,6 +319,10 @@ impl<M: Hosted> Host<M> {
                 if let Some(snapshot) = inner.shard.machine().map(M::snapshot) {
                     self.carry_out(broker, inner, Following::Introduce(now, end, snapshot));
                 }
+            }
+            Err(failure) if self.partition.log().damage().is_some() => {
+                drop(inner);
+                tracing::error!(shard = self.number, kind = M::NAME, %failure, "shard's log is damaged, it is not available");
             }
             Err(failure) => {
                 drop(inner);

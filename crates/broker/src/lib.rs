@@ -276,6 +276,8 @@ impl Broker {
             Ok(log) => partition.replace_log(log),
             // The topic was deleted meanwhile, and perhaps made anew.
             Err(riparian_log::OpenError::OtherTopic { .. } | riparian_log::OpenError::Partition { .. }) => {}
+            // Told when the server started.
+            Err(riparian_log::OpenError::Offline { .. }) => {}
             Err(error) => {
                 tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "log can't be opened again");
             }

@@ -10,7 +10,7 @@ use std::{
 
 use dashmap::DashMap;
 use riparian_group::{GroupMachine, GroupSoft};
-use riparian_log::{LogConfig, Logs};
+use riparian_log::{LogConfig, Logs, Unavailable};
 use riparian_metadata::{
     MetadataMachine, Settings, Soft,
     command::{Command, EnsureInternalTopic, InternalTopic},
@@ -102,7 +102,15 @@ impl Broker {
 
     fn load_groups(&self, now: Now) -> Result<(), OpenError> {
         for host in &self.groups {
-            let report = host.load(now, false).map_err(|failure| OpenError::Load {
+            let loaded = host.load(now);
+            if let Some(damage) = host.partition().log().damage() {
+                tracing::error!(
+                    shard = host.number(), %damage,
+                    "the groups of this shard are not available until its log is repaired, all others are"
+                );
+                continue;
+            }
+            let report = loaded.map_err(|failure| OpenError::Load {
                 log: format!("{}-{}", topic::CONSUMER_OFFSETS, host.number()),
                 reason: failure.to_string(),
             })?;
@@ -130,7 +138,11 @@ impl Broker {
         for log in self.logs.all() {
             // The records of the shards are kept whole as long as nothing compacts them.
             let is_ours = topic::is_internal(log.topic()) || log.topic().as_str() == topic::CLUSTER_METADATA;
-            if !is_ours && let Err(error) = log.enforce_retention(now.wall) {
+            let is_offline = log.unavailable() == Some(Unavailable::Damaged);
+            if !is_ours
+                && !is_offline
+                && let Err(error) = log.enforce_retention(now.wall)
+            {
                 tracing::error!(topic = %log.topic(), partition = %log.partition(), %error, "retention failed");
             }
         }
@@ -172,7 +184,12 @@ fn load_metadata(
     now: Now,
 ) -> Result<riparian_metadata::MetadataImage, OpenError> {
     let failed = |reason: String| OpenError::Load { log: topic::CLUSTER_METADATA.to_owned(), reason };
-    let report = host.load(now, false).map_err(|failure| failed(failure.to_string()))?;
+    let loaded = host.load(now);
+    if let Some(damage) = host.partition().log().damage() {
+        // Without it nobody knows which topics there are: this is the one log without which there is no start.
+        return Err(failed(format!("{damage}; bring the file back from a backup")));
+    }
+    let report = loaded.map_err(|failure| failed(failure.to_string()))?;
     if let Some((_, reason)) = report.quarantined.first() {
         return Err(failed(reason.clone()));
     }

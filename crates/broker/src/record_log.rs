@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use riparian_coordinator::{LogFailure, RecordLog};
-use riparian_log::Logs;
+use riparian_log::{Logs, ReadError};
+use riparian_records::batches;
 use riparian_types::{Now, Offset};
 
 use crate::partition::Partition;
@@ -46,7 +47,23 @@ impl RecordLog for PartitionRecordLog {
 
     fn read(&self, from: Offset, bytes_max: usize) -> Result<Bytes, LogFailure> {
         let log = self.partition.log();
-        Ok(log.read(from, log.end_offset(), bytes_max, true).map_err(failure)?.bytes)
+        // A shard without some of its records would be another one, and nothing is to be written behind them.
+        let damaged = |reason: String| {
+            log.take_offline(reason.clone());
+            LogFailure { reason }
+        };
+        let read = log.read(from, log.end_offset(), bytes_max, true).map_err(|error| match error {
+            ReadError::Damaged { .. } => damaged(error.to_string()),
+            other => failure(other),
+        })?;
+        let mut next_offset = from;
+        for batch in batches(&read.bytes) {
+            let batch = batch.map_err(|error| {
+                damaged(format!("{}-{}: the batch at offset {next_offset}: {error}", log.topic(), log.partition()))
+            })?;
+            next_offset = batch.header().next_offset();
+        }
+        Ok(read.bytes)
     }
 
     fn reopen(&mut self, now: Now) -> Result<(), LogFailure> {

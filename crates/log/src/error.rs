@@ -22,6 +22,10 @@ pub enum Unavailable {
     /// The topic was deleted, or the data directory was closed.
     #[error("the partition's log is closed")]
     Closed,
+    /// Bytes that were durable once are damaged or gone. The files stay as they are until somebody repairs or deletes
+    /// them; opening the log again would not help.
+    #[error("the partition's log is damaged and offline")]
+    Damaged,
 }
 
 /// Why a batch was not appended. The log is as it was before.
@@ -97,6 +101,13 @@ pub enum TrimError {
     Unavailable(#[from] Unavailable),
 }
 
+impl OpenError {
+    /// Whether one partition's files are to blame, and everything else can be opened.
+    pub(crate) const fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Shortened { .. } | Self::PartitionMetadata { .. })
+    }
+}
+
 /// Why a log, or the data directory, could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -136,17 +147,19 @@ pub enum OpenError {
         configured: String,
     },
     /// Bytes that were durable once are no longer what they were.
-    #[error("{} is damaged at byte {position}: {damage}", path.display())]
+    #[error("{} is damaged at byte {position}, where offset {offset} is due: {damage}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// Where in the file.
         position: u64,
+        /// The offset after the last good batch.
+        offset: Offset,
         /// What is wrong there.
         damage: Damage,
     },
     /// A log ends before an offset that was durable once.
-    #[error("{} ends at offset {end}, but was durable up to {recovery_point}: segments are missing", dir.display())]
+    #[error("{} ends at offset {end}, but was durable up to {recovery_point}: its end is missing", dir.display())]
     Shortened {
         /// The partition's directory.
         dir: PathBuf,
@@ -174,6 +187,14 @@ pub enum OpenError {
     /// A log can't be opened again while a sync of it runs.
     #[error("a sync of {topic}-{partition} is still running")]
     SyncRunning {
+        /// The topic.
+        topic: TopicName,
+        /// The partition.
+        partition: PartitionIndex,
+    },
+    /// The log is damaged and stays so.
+    #[error("{topic}-{partition} is damaged and offline")]
+    Offline {
         /// The topic.
         topic: TopicName,
         /// The partition.

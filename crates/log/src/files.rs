@@ -10,6 +10,7 @@
 //!   <topic>-<partition>/
 //!     partition.metadata              version: 0 | topic_id: <id>
 //!     leader-epoch-checkpoint         0 | count | "<epoch> <start offset>"*
+//!     index-entries-checkpoint        0 | count | "<base offset> <entries of .index> <entries of .timeindex>"*
 //!     <base offset, 20 digits>.log .index .timeindex
 //!     <offset, 20 digits>.snapshot    producers' state at this offset
 //!   <topic>-<partition>.<unique>-delete/   of a deleted topic, removed at the next start
@@ -23,7 +24,7 @@ use std::{
 
 use riparian_types::{LeaderEpoch, Offset, PartitionIndex, TopicName, Uuid};
 
-use crate::epochs::EpochStart;
+use crate::{epochs::EpochStart, index::StoredIndex};
 
 pub(crate) const LOCK: &str = ".lock";
 pub(crate) const CLEAN_SHUTDOWN: &str = ".kafka_cleanshutdown";
@@ -32,6 +33,8 @@ pub(crate) const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
 pub(crate) const LOG_STARTS: &str = "log-start-offset-checkpoint";
 pub(crate) const PARTITION_METADATA: &str = "partition.metadata";
 pub(crate) const LEADER_EPOCHS: &str = "leader-epoch-checkpoint";
+/// Our own; Kafka takes no notice of it.
+pub(crate) const INDEX_ENTRIES: &str = "index-entries-checkpoint";
 
 const STRAY_SUFFIX: &str = "-stray";
 const DELETED_SUFFIX: &str = "-delete";
@@ -151,6 +154,29 @@ pub(crate) fn parse_leader_epochs(text: &str) -> Option<Vec<EpochStart>> {
         epochs.push(entry);
     }
     Some(epochs)
+}
+
+/// How many entries the complete indexes of segments have, by base offset: an index file that lost whole entries at its
+/// end looks like a good one.
+pub(crate) type IndexEntries = BTreeMap<Offset, StoredIndex>;
+
+pub(crate) fn index_entries(entries: &IndexEntries) -> String {
+    let mut text = format!("0\n{}\n", entries.len());
+    for (base_offset, index) in entries {
+        let _ = writeln!(text, "{base_offset} {} {}", index.offset_count, index.time_count);
+    }
+    text
+}
+
+pub(crate) fn parse_index_entries(text: &str) -> Option<IndexEntries> {
+    let mut entries = IndexEntries::new();
+    for line in checkpoint_lines(text)? {
+        let mut words = line.split(' ');
+        let (base_offset, offsets, times) = (words.next()?, words.next()?, words.next()?);
+        let index = StoredIndex { offset_count: offsets.parse().ok()?, time_count: times.parse().ok()? };
+        entries.insert(Offset(base_offset.parse().ok()?), index);
+    }
+    Some(entries)
 }
 
 /// Offsets per partition.

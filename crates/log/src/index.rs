@@ -9,7 +9,8 @@
 //! gets one more when the segment is closed, so that its last entry is the segment's largest timestamp.
 //!
 //! The active segment's indexes are kept in memory and written behind; those of closed segments are searched on disk.
-//! They can be rebuilt from the batches at any time, so they are never synced before the segment is closed.
+//! They can be rebuilt from the batches at any time, so they are never synced before the segment is closed. How many
+//! entries they have then is written down too ([`crate::files::INDEX_ENTRIES`]).
 
 use std::path::Path;
 
@@ -69,7 +70,7 @@ pub(crate) struct MemoryIndex {
 }
 
 /// The indexes of a closed segment, by their number of entries.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredIndex {
     pub(crate) offset_count: u64,
     pub(crate) time_count: u64,

@@ -34,7 +34,12 @@
 //! left behind as long as everyone who appended calls `take_sync` afterwards. [`PartitionLog::sync`] is this loop. With
 //! [`FlushMode::Os`] the durable end is the end at once, and tickets appear only after a segment was closed.
 //!
-//! A failed sync makes the log unavailable ([`Unavailable::SyncFailed`]) until the data directory is opened again.
+//! A failed sync makes the log unavailable ([`Unavailable::SyncFailed`]) until it is opened again ([`Logs::reopen`]).
+//!
+//! # Damage
+//!
+//! Bytes behind the last good batch that were never durable are cut off when a log is opened. Bytes that were durable
+//! and are damaged or gone take their partition offline ([`Unavailable::Damaged`]), and no other; its files stay.
 //!
 //! # Invariants
 //!
@@ -62,7 +67,9 @@ mod segment;
 pub use config::{FlushMode, LogConfig, LogsConfig};
 pub use disk::{DirEntry, Disk, DiskError, DiskOperation, FsDisk, LockGuard, MemDisk, MemFaults};
 pub use error::{AppendError, OpenError, ReadError, TrimError, Unavailable};
-pub use logs::{Garbage, Identity, Logs, RecoveryReport};
-pub use partition::{Appended, FoundTimestamp, PartitionLog, PartitionRecovery, ReadBatches, SyncTicket, TailCut};
+pub use logs::{Garbage, Identity, Logs, OfflineLog, RecoveryReport};
+pub use partition::{
+    Appended, FoundTimestamp, PartitionLog, PartitionRecovery, ReadBatches, SegmentDamage, SyncTicket, TailCut,
+};
 pub use producers::ProducerError;
 pub use scan::Damage;

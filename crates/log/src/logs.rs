@@ -34,7 +34,7 @@ pub struct Identity {
 }
 
 /// What was found and done while a data directory was opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct RecoveryReport {
     /// The directory was new.
@@ -48,8 +48,25 @@ pub struct RecoveryReport {
     /// Logs that are not there, with the offset up to which they were durable. Their topics may have been deleted in the
     /// last moments.
     pub missing: Vec<(TopicName, PartitionIndex, Offset)>,
+    /// Logs whose files are damaged below what was durable. They are there and serve nobody
+    /// ([`crate::Unavailable::Damaged`]).
+    pub offline: Vec<OfflineLog>,
     /// Directories that were removed: of deleted topics, or never made durable.
     pub removed: Vec<PathBuf>,
+}
+
+/// A log that can't be opened because of its files.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct OfflineLog {
+    /// The topic.
+    pub topic: TopicName,
+    /// The partition.
+    pub partition: PartitionIndex,
+    /// Up to where it was durable.
+    pub recovery_point: Offset,
+    /// What is wrong with the files.
+    pub error: OpenError,
 }
 
 /// All logs of a data directory; see the crate's documentation.
@@ -67,6 +84,7 @@ pub struct Logs {
 
 #[derive(Debug)]
 struct TopicLogs {
+    /// Zero: only damaged partitions are known, and they don't tell.
     id: Uuid,
     partitions: Vec<Option<Arc<PartitionLog>>>,
 }
@@ -158,6 +176,9 @@ impl Logs {
             .ok_or_else(|| OpenError::Partition { topic: topic.clone(), partition })?;
         let mut topics = self.write_topics();
         let logs = topics.entry(topic.clone()).or_insert_with(|| TopicLogs { id: topic_id, partitions: Vec::new() });
+        if logs.id.is_zero() {
+            logs.id = topic_id;
+        }
         if logs.id != topic_id {
             return Err(OpenError::OtherTopic { topic: topic.clone(), existing: logs.id, asked: topic_id });
         }
@@ -217,10 +238,11 @@ impl Logs {
             topics.remove(topic)
         };
         let mut dirs = Vec::new();
+        let id = logs.as_ref().map_or(Uuid::ZERO, |logs| logs.id);
         for log in logs.iter().flat_map(|logs| logs.partitions.iter().flatten()) {
             log.close();
             if log.is_on_disk() {
-                let dir = self.root.join(new_name(topic, log.partition(), log.topic_id()));
+                let dir = self.root.join(new_name(topic, log.partition(), id));
                 self.disk.rename(log.dir(), &dir)?;
                 dirs.push(dir);
             }
@@ -246,6 +268,9 @@ impl Logs {
         let old = self.find(topic, partition).ok_or_else(missing)?;
         if old.topic_id() != topic_id {
             return Err(OpenError::OtherTopic { topic: topic.clone(), existing: old.topic_id(), asked: topic_id });
+        }
+        if old.damage().is_some() {
+            return Err(OpenError::Offline { topic: topic.clone(), partition });
         }
         if !old.close_unless_syncing() {
             return Err(OpenError::SyncRunning { topic: topic.clone(), partition });
@@ -342,7 +367,11 @@ impl Logs {
             let known =
                 Known { clean_shutdown, recovery_point: offset(&recovery_points), log_start: offset(&log_starts) };
             let options = self.options(&key.0, key.1, self.config.topic_defaults);
-            let log = PartitionLog::open(options, known, now)?;
+            let log = match PartitionLog::open(options, known, now) {
+                Ok(log) => Ok(log),
+                Err(error) if error.is_damage() => Err((known, error)),
+                Err(error) => return Err(error),
+            };
             opened.lock().unwrap_or_else(PoisonError::into_inner).push((key.clone(), log));
             Ok::<(), OpenError>(())
         })?;
@@ -353,6 +382,19 @@ impl Logs {
         let mut opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
         opened.sort_by(|(a, _), (b, _)| a.cmp(b));
         for ((topic, partition), log) in opened {
+            let log = match log {
+                Ok(log) => log,
+                Err((known, error)) => {
+                    let id = self.topic_id_on_disk(&topic, partition)?;
+                    let options = self.options(&topic, partition, self.config.topic_defaults);
+                    let log = PartitionLog::offline(options, id, known, error.to_string());
+                    let recovery_point = known.recovery_point;
+                    report.log_count += 1;
+                    report.offline.push(OfflineLog { topic: topic.clone(), partition, recovery_point, error });
+                    self.insert_loaded(topic, partition, log)?;
+                    continue;
+                }
+            };
             let Some((log, recovery)) = log else {
                 let path = self.root.join(files::partition_dir_name(&topic, partition));
                 self.disk.remove_dir_all(&path)?;
@@ -369,6 +411,14 @@ impl Logs {
         Ok(())
     }
 
+    /// The topic id that a partition's directory names; zero if it doesn't.
+    fn topic_id_on_disk(&self, topic: &TopicName, partition: PartitionIndex) -> Result<Uuid, DiskError> {
+        let dir = self.root.join(files::partition_dir_name(topic, partition));
+        let metadata = self.disk.read_file(&dir.join(files::PARTITION_METADATA))?;
+        let id = metadata.and_then(|bytes| files::parse_partition_metadata(str::from_utf8(&bytes).ok()?));
+        Ok(id.unwrap_or(Uuid::ZERO))
+    }
+
     fn insert_loaded(&self, topic: TopicName, partition: PartitionIndex, log: PartitionLog) -> Result<(), OpenError> {
         let index = usize::try_from(partition.0)
             .ok()
@@ -377,7 +427,10 @@ impl Logs {
         let mut topics = self.write_topics();
         let id = log.topic_id();
         let logs = topics.entry(topic.clone()).or_insert_with(|| TopicLogs { id, partitions: Vec::new() });
-        if logs.id != id {
+        if logs.id.is_zero() {
+            logs.id = id;
+        }
+        if logs.id != id && !id.is_zero() {
             return Err(OpenError::OtherTopic { topic, existing: logs.id, asked: id });
         }
         if logs.partitions.len() <= index {

@@ -39,7 +39,7 @@ mod tests;
 mod trim;
 
 pub(crate) use open::Known;
-pub use open::{PartitionRecovery, TailCut};
+pub use open::{PartitionRecovery, SegmentDamage, TailCut};
 pub use read::{FoundTimestamp, ReadBatches};
 pub use sync::SyncTicket;
 
@@ -100,6 +100,8 @@ struct State {
     producers: Producers,
     epochs: LeaderEpochs,
     unavailable: Option<Unavailable>,
+    /// What is wrong with the files, if the log is offline because of that.
+    damage: Option<Arc<str>>,
     unsynced: sync::Unsynced,
     /// Set while a ticket is out.
     syncing: Arc<AtomicBool>,
@@ -113,6 +115,15 @@ impl PartitionLog {
         Self::with_state(options, topic_id, Offset::ZERO, Offset::ZERO, Vec::new(), Producers::default(), {
             LeaderEpochs::default()
         })
+    }
+
+    /// A log whose files are damaged: it serves nobody, and what is known of it stays known.
+    pub(crate) fn offline(options: PartitionOptions, topic_id: Uuid, known: Known, reason: String) -> Self {
+        let end = known.recovery_point.max(known.log_start);
+        let (producers, epochs) = (Producers::default(), LeaderEpochs::default());
+        let log = Self::with_state(options, topic_id, known.log_start, end, Vec::new(), producers, epochs);
+        log.take_offline(reason);
+        log
     }
 
     fn with_state(
@@ -134,6 +145,7 @@ impl PartitionLog {
             producers,
             epochs,
             unavailable: None,
+            damage: None,
             unsynced: sync::Unsynced::default(),
             syncing: Arc::default(),
             read_ends: read::ReadEnds::default(),
@@ -202,6 +214,18 @@ impl PartitionLog {
     /// Why the log serves nobody at the moment, if so.
     pub fn unavailable(&self) -> Option<Unavailable> {
         self.state().unavailable
+    }
+
+    /// What is wrong with the files, if the log is offline because of it ([`Unavailable::Damaged`]).
+    pub fn damage(&self) -> Option<Arc<str>> {
+        self.state().damage.clone()
+    }
+
+    /// Takes the log offline because its files are damaged, as whoever tried to read them found.
+    pub fn take_offline(&self, reason: String) {
+        let mut state = self.state();
+        state.unavailable = Some(Unavailable::Damaged);
+        state.damage = Some(reason.into());
     }
 
     /// Appends a client's batch, or recognises that it was appended before.
@@ -289,7 +313,8 @@ impl PartitionLog {
 
     /// Whether the partition has a directory.
     pub(crate) fn is_on_disk(&self) -> bool {
-        !self.state().segments.is_empty()
+        let state = self.state();
+        !state.segments.is_empty() || state.damage.is_some()
     }
 
     /// Writes stamped batches at the end of the log and notes them.

@@ -66,6 +66,14 @@ impl Segment {
         self.bytes += header.batch_bytes().unwrap_or(0) as u64;
     }
 
+    /// How many entries the indexes have once they are written.
+    pub(crate) fn index_entries(&self) -> StoredIndex {
+        match &self.index {
+            SegmentIndex::Memory(index) => index.stored(),
+            SegmentIndex::Stored(index) => *index,
+        }
+    }
+
     /// A way to look things up without holding on to the segment.
     pub(crate) fn position_lookup(&self, offset: Offset) -> PositionLookup {
         match &self.index {

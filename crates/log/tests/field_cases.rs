@@ -3,12 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where it unwraps")]
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use riparian_log::{
-    Disk as _, FlushMode, Identity, LogConfig, Logs, LogsConfig, MemDisk, PartitionLog, ReadError, RecoveryReport,
+    Disk as _, FlushMode, Identity, LogConfig, Logs, LogsConfig, MemDisk, OpenError, PartitionLog, ReadError,
+    RecoveryReport, Unavailable,
 };
 use riparian_records::{BatchBuilder, BatchOptions, batches, check_produced};
 use riparian_types::{LeaderEpoch, MonoMillis, NodeId, Now, Offset, PartitionIndex, TopicName, Uuid, WallMillis};
@@ -137,6 +139,139 @@ fn s_02_nonsense_in_a_file_costs_one_log_its_end_and_no_start() {
     assert!(report.partitions.iter().all(|told| told.cut.is_none()));
 }
 
+/// The files of a topic, but for those that may be written while it is offline.
+fn contents(disk: &MemDisk, topic: &str) -> Vec<(String, Vec<u8>)> {
+    let entries = disk.list(&Path::new("/data").join(format!("{topic}-0"))).unwrap();
+    let names = entries.into_iter().map(|entry| entry.name);
+    names.map(|name| (name.clone(), disk.read_file(&file(topic, &name)).unwrap().unwrap())).collect()
+}
+
+#[test]
+fn s_02_damage_below_what_was_durable_takes_one_partition_offline() {
+    let disk = Arc::new(MemDisk::new());
+    let (logs, _) = open(&disk, LogConfig::KAFKA);
+    let healthy: Vec<String> = (0..50).map(|n| format!("healthy{n}")).collect();
+    for topic in healthy.iter().map(String::as_str).chain(DAMAGES.iter().map(|damage| damage.0)) {
+        fill(&create(&logs, topic, LogConfig::KAFKA), 0, 3);
+    }
+    logs.write_checkpoints().unwrap();
+    drop(logs);
+    let size = batch(0).len();
+    for (topic, damage, _) in DAMAGES {
+        disk.tamper(&file(topic, FIRST), |bytes| damage(bytes, 2 * size)).unwrap();
+    }
+    // A file that is gone, and one that ends with a whole batch.
+    disk.remove_file(&file("healthy48", FIRST)).unwrap();
+    disk.tamper(&file("healthy49", FIRST), |bytes| bytes.truncate(size)).unwrap();
+    let (more, healthy) = (&healthy[48..], &healthy[..48]);
+    let damaged = DAMAGES.iter().filter(|(_, _, left)| *left < 3).map(|damage| damage.0);
+    let damaged: Vec<&str> = damaged.chain(more.iter().map(String::as_str)).collect();
+    let before: Vec<_> = damaged.iter().map(|topic| contents(&disk, topic)).collect();
+    // The next starts follow on a crash, an orderly end, and once more that: none forgets it.
+    for (start, is_orderly) in [true, true, false].into_iter().enumerate() {
+        let (logs, report) = open(&disk, LogConfig::KAFKA);
+        let mut told: Vec<&str> = report.offline.iter().map(|offline| offline.topic.as_str()).collect();
+        let mut expected = damaged.clone();
+        told.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(told, expected, "start {start}");
+        for (topic, _, left) in DAMAGES.iter().filter(|(_, _, left)| *left < 3) {
+            let told = report.offline.iter().find(|offline| offline.topic.as_str() == *topic).unwrap();
+            assert_eq!(told.recovery_point, Offset(6));
+            let text = told.error.to_string();
+            let place = format!(
+                "{topic}-0/{FIRST} is damaged at byte {}, where offset {} is due",
+                size as i64 * left,
+                2 * left
+            );
+            assert!(text.contains(&place), "{text}");
+        }
+        for topic in &damaged {
+            let log = find(&logs, topic);
+            assert_eq!(log.unavailable(), Some(Unavailable::Damaged), "{topic}");
+            assert!(
+                log.damage().is_some_and(|damage| damage.contains("healthy4") || damage.contains(FIRST)),
+                "{topic}"
+            );
+            assert!(matches!(bases(&log), Err(ReadError::Unavailable(Unavailable::Damaged)) | Ok(_)), "{topic}");
+            assert!(log.read(Offset(0), Offset(6), 1, true).is_err() && log.delete_records(Offset(1)).is_err());
+            let reopened = logs.reopen(&(*topic).into(), log.topic_id(), PartitionIndex(0), NOW.wall);
+            assert!(matches!(reopened, Err(OpenError::Offline { .. })), "{topic}");
+        }
+        for topic in healthy {
+            let log = find(&logs, topic);
+            fill(&log, 3 + start as i64, 4 + start as i64);
+            assert_eq!(bases(&log).unwrap().len(), 4 + start, "{topic}");
+        }
+        logs.write_checkpoints().unwrap();
+        if is_orderly {
+            logs.shutdown().unwrap();
+        }
+        drop(logs);
+        let after: Vec<_> = damaged.iter().map(|topic| contents(&disk, topic)).collect();
+        assert!(before == after, "the damaged files stay as they are");
+    }
+    // One topic is deleted, of the others the loss is accepted: their logs end before the damage, the rest is kept.
+    let (logs, _) = open(&disk, LogConfig::KAFKA);
+    logs.delete_topic("zeroes").unwrap().remove().unwrap();
+    fill(&create(&logs, "zeroes", LogConfig::KAFKA), 0, 1);
+    drop(logs);
+    disk.remove_file(Path::new("/data/recovery-point-offset-checkpoint")).unwrap();
+    let (logs, report) = open(&disk, LogConfig::KAFKA);
+    assert!(report.offline.is_empty());
+    assert_eq!(bases(&find(&logs, "zeroes")).unwrap(), [0]);
+    for (topic, _, left) in DAMAGES.iter().filter(|(topic, _, left)| *left < 3 && *topic != "zeroes") {
+        assert_eq!(bases(&find(&logs, topic)).unwrap().len() as i64, *left, "{topic}");
+    }
+}
+
+#[test]
+fn s_02_a_partition_that_lost_its_name_is_offline_and_its_topic_can_be_deleted() {
+    let disk = Arc::new(MemDisk::new());
+    let (logs, _) = open(&disk, LogConfig::KAFKA);
+    for topic in ["nameless", "other"] {
+        fill(&create(&logs, topic, LogConfig::KAFKA), 0, 3);
+    }
+    logs.write_checkpoints().unwrap();
+    drop(logs);
+    disk.tamper(&file("nameless", "partition.metadata"), Vec::clear).unwrap();
+    let (logs, report) = open(&disk, LogConfig::KAFKA);
+    assert_eq!(report.offline.len(), 1);
+    assert!(matches!(report.offline[0].error, OpenError::PartitionMetadata { .. }));
+    // Whoever knows the topic says which it is; another one is another one then.
+    let log = create(&logs, "nameless", LogConfig::KAFKA);
+    assert_eq!(log.unavailable(), Some(Unavailable::Damaged));
+    assert!(logs.create(&"nameless".into(), Uuid::from_halves(1, 1), PartitionIndex(1), LogConfig::KAFKA).is_err());
+    assert_eq!(bases(&find(&logs, "other")).unwrap(), [0, 2, 4]);
+    logs.delete_topic("nameless").unwrap().remove().unwrap();
+    fill(&create(&logs, "nameless", LogConfig::KAFKA), 0, 1);
+    assert_eq!(bases(&find(&logs, "nameless")).unwrap(), [0]);
+}
+
+#[test]
+fn s_02_damage_in_an_old_segment_without_indexes_leaves_the_rest_readable() {
+    let disk = Arc::new(MemDisk::new());
+    let (logs, _) = open(&disk, SMALL);
+    fill(&create(&logs, "old", SMALL), 0, BATCHES);
+    logs.write_checkpoints().unwrap();
+    drop(logs);
+    let size = batch(0).len();
+    disk.tamper(&file("old", FIRST), |bytes| put(bytes, 3 * size, -1)).unwrap();
+    for index in names(&disk, "old", "index") {
+        disk.remove_file(&file("old", &index)).unwrap();
+    }
+    let (logs, report) = open(&disk, SMALL);
+    assert!(report.offline.is_empty());
+    let told = &report.partitions[0].damaged;
+    assert_eq!((told.len(), told[0].position, told[0].offset), (1, 3 * size as u64, Offset(6)));
+    let old = find(&logs, "old");
+    assert_eq!(old.read(Offset(0), Offset(6), 10_000, true).unwrap().next_offset, Offset(6));
+    assert!(matches!(old.read(Offset(6), old.durable_end(), 10_000, true), Err(ReadError::Damaged { .. })));
+    assert!(matches!(bases(&old), Err(ReadError::Damaged { .. })), "the damage is not passed by");
+    let second: i64 = names(&disk, "old", ".log")[1][..20].parse().unwrap();
+    assert!(old.read(Offset(second), old.durable_end(), 10_000, true).is_ok());
+}
+
 /// Several segments with several index entries each.
 const SMALL: LogConfig = LogConfig { segment_bytes: 2500, index_interval_bytes: 300, ..LogConfig::KAFKA };
 
@@ -185,8 +320,10 @@ fn looked_up(log: &PartitionLog) -> Vec<Option<i64>> {
 /// What happens to an index file.
 type Harm = (&'static str, fn(&mut Vec<u8>));
 
-const HARMS: [Harm; 6] = [
+const HARMS: [Harm; 8] = [
     ("empty", Vec::clear),
+    ("whole entries lost", |bytes| bytes.truncate(bytes.len().saturating_sub(24))),
+    ("one entry left", |bytes| bytes.truncate(24)),
     ("cut inside an entry", |bytes| bytes.truncate(bytes.len().saturating_sub(3))),
     ("zeroes", |bytes| bytes.fill(0)),
     ("zeroes behind", |bytes| bytes.extend([0; 24])),
@@ -240,4 +377,98 @@ fn s_03_harmed_indexes_are_built_anew_after_a_crash() {
 #[test]
 fn s_03_harmed_indexes_are_built_anew_after_an_orderly_end() {
     check_harmed_indexes(true);
+}
+
+/// Batches of two records with much in them, some of them late, so that the largest time is not at the end.
+fn fill_big(log: &PartitionLog, from: i64, upto: i64) {
+    for n in from..upto {
+        let mut builder = BatchBuilder::new(BatchOptions::PLAIN);
+        let early = if n % 10 == 9 { 500 } else { 0 };
+        for ms in [10 * n - early, 10 * n + 5 - early] {
+            builder.push(WallMillis(NOW.wall.0 + ms), Some(b"key"), Some(&[0xee; 10_000]));
+        }
+        let bytes = builder.build();
+        let produced = check_produced(&bytes, &log.config().produce_rules(true), NOW.wall).unwrap();
+        log.append_produced(NOW, LeaderEpoch(0), &produced).unwrap();
+    }
+    log.sync().unwrap();
+}
+
+/// Three closed segments and one that is too large to be read at every start.
+const BIG: LogConfig = LogConfig { segment_bytes: 1_300_000, index_interval_bytes: 50_000, ..LogConfig::KAFKA };
+const BIG_BATCHES: i64 = 255;
+
+/// What was looked up, and how many bytes of which segments were read to open the log.
+fn opened_big(disk: &Arc<MemDisk>) -> (Vec<Option<i64>>, BTreeMap<String, u64>) {
+    disk.take_bytes_read();
+    let (logs, _) = open(disk, BIG);
+    let read = disk.take_bytes_read().into_iter().filter_map(|(path, bytes)| {
+        let name = path.file_name()?.to_str()?.to_owned();
+        (path.starts_with("/data/big-0") && name.ends_with(".log")).then_some((name, bytes))
+    });
+    let read = read.collect();
+    let log = find(&logs, "big");
+    let at = |ms: i64| {
+        let found = log.offset_for_timestamp(WallMillis(NOW.wall.0 + ms), log.durable_end()).unwrap();
+        found.map(|found| found.offset.0)
+    };
+    let latest = log.max_timestamp().unwrap().map(|found| found.offset.0);
+    let from = |offset| log.read(Offset(offset), log.durable_end(), 1, true).map(|read| read.next_offset.0).ok();
+    let times = (-600..10 * BIG_BATCHES + 20).step_by(5).map(at);
+    let found = times.chain((0..2 * BIG_BATCHES).step_by(7).map(from)).chain([latest]).collect();
+    logs.shutdown().unwrap();
+    (found, read)
+}
+
+#[test]
+fn s_03_indexes_that_lost_whole_entries_at_their_ends_are_built_anew_and_only_they() {
+    let disk = Arc::new(MemDisk::new());
+    let (logs, _) = open(&disk, BIG);
+    fill_big(&create(&logs, "big", BIG), 0, BIG_BATCHES);
+    logs.shutdown().unwrap();
+    drop(logs);
+    let segments = names(&disk, "big", ".log");
+    assert_eq!(segments.len(), 4);
+    let sizes: BTreeMap<&str, u64> =
+        segments.iter().map(|name| (name.as_str(), disk.file_bytes(&file("big", name)).unwrap())).collect();
+    assert!(sizes.values().all(|bytes| *bytes > 1_048_576), "{sizes:?}");
+    let (expected, read) = opened_big(&disk);
+    // The header of the last segment's first batch, and what follows its last index entry.
+    assert!(read.len() <= 1 && read.values().all(|bytes| *bytes < 200_000), "{read:?}");
+    for segment in &segments {
+        for (kind, entry_bytes) in [("timeindex", 12), ("index", 8)] {
+            let index = segment.replace("log", kind);
+            let entries = disk.file_bytes(&file("big", &index)).unwrap() as usize / entry_bytes;
+            assert!(entries > 10, "{index} has {entries}");
+            for lost in [1, 2, entries - 1, entries] {
+                disk.tamper(&file("big", &index), |bytes| bytes.truncate(bytes.len() - lost * entry_bytes)).unwrap();
+                let (found, read) = opened_big(&disk);
+                assert!(found == expected, "{index} without {lost} entries");
+                let whole: Vec<&String> =
+                    read.iter().filter(|(name, bytes)| **bytes >= sizes[name.as_str()]).map(|it| it.0).collect();
+                assert_eq!(whole, [segment], "{index} without {lost} entries: {read:?}");
+                let (found, read) = opened_big(&disk);
+                assert!(
+                    found == expected && read.values().all(|bytes| *bytes < 200_000),
+                    "it is whole again: {read:?}"
+                );
+            }
+        }
+    }
+    // Variants: entries that were added, and the file with the counts gone or nonsense, which says nothing then.
+    let last = segments[3].replace("log", "timeindex");
+    disk.tamper(&file("big", &last), |bytes| {
+        let more = [&i64::MAX.to_be_bytes()[..], &[0x7f; 4]].concat();
+        bytes.extend(more);
+    })
+    .unwrap();
+    assert!(opened_big(&disk).0 == expected, "an entry more");
+    for nonsense in ["", "0\n1\n0 1", "0\n1\nx y z\n", "1\n0\n", "0\n1\n0 99999 99999\n"] {
+        disk.tamper(&file("big", "index-entries-checkpoint"), |bytes| *bytes = nonsense.into()).unwrap();
+        assert!(opened_big(&disk).0 == expected, "{nonsense:?}");
+    }
+    disk.remove_file(&file("big", "index-entries-checkpoint")).unwrap();
+    assert!(opened_big(&disk).0 == expected, "without it");
+    let (found, read) = opened_big(&disk);
+    assert!(found == expected && read.values().all(|bytes| *bytes < 200_000), "{read:?}");
 }

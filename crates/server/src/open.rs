@@ -4,7 +4,7 @@ use std::{num::NonZero, path::Path, sync::Arc, thread};
 
 use anyhow::{Context, Error, Result, anyhow};
 use riparian_broker::{AdvertisedListener, AllowAll, Broker, BrokerConfig};
-use riparian_log::{FlushMode, FsDisk, Identity, LogConfig, Logs, LogsConfig, OpenError, RecoveryReport};
+use riparian_log::{FlushMode, FsDisk, Identity, LogConfig, Logs, LogsConfig, OfflineLog, OpenError, RecoveryReport};
 use riparian_metadata::config;
 use riparian_types::{NodeId, Uuid};
 
@@ -73,6 +73,20 @@ fn logs_config(properties: &config::BrokerConfig) -> LogsConfig {
     }
 }
 
+/// What an operator can do about a partition whose files are damaged.
+fn way_out(error: &OpenError) -> &'static str {
+    match error {
+        OpenError::PartitionMetadata { .. } => {
+            "bring the file back (`version: 0` in its first line, `topic_id: ` and the id of the topic in its second)"
+        }
+        _ => {
+            "bring the file back from a backup; or give up what follows that offset: without the file \
+             recovery-point-offset-checkpoint of the data directory the next start ends the log there and keeps the rest \
+             beside it"
+        }
+    }
+}
+
 fn tell(report: &RecoveryReport, data_dir: &Path) {
     if report.is_new {
         tracing::info!(data = %data_dir.display(), "new data directory");
@@ -81,6 +95,12 @@ fn tell(report: &RecoveryReport, data_dir: &Path) {
     }
     for recovery in &report.partitions {
         let (topic, partition) = (&recovery.topic, recovery.partition.0);
+        for damaged in &recovery.damaged {
+            tracing::error!(
+                %topic, partition, file = %damaged.path.display(), position = damaged.position, offset = %damaged.offset,
+                damage = %damaged.damage, "a closed segment is damaged: what follows in it can't be read"
+            );
+        }
         match &recovery.cut {
             Some(cut) if cut.batches_follow => {
                 tracing::error!(
@@ -94,6 +114,14 @@ fn tell(report: &RecoveryReport, data_dir: &Path) {
             }
             None => tracing::debug!(%topic, partition, scanned_bytes = recovery.scanned_bytes, "checked"),
         }
+    }
+    for offline in &report.offline {
+        let OfflineLog { topic, partition, recovery_point, error, .. } = offline;
+        let way_out = way_out(error);
+        tracing::error!(
+            %topic, %partition, durable_end = %recovery_point,
+            "partition is offline, everything else is served: {error}; stop the server and {way_out}, or delete the topic"
+        );
     }
     for (topic, partition, durable_end) in &report.missing {
         tracing::error!(

@@ -101,7 +101,8 @@ impl Core {
             recovery_threads: 1,
         };
         let now = shell::at(self.now_us);
-        let (logs, _) = Logs::open(disk.clone(), Path::new(ROOT), identity, logs_config, now.wall)?;
+        let (logs, report) = Logs::open(disk.clone(), Path::new(ROOT), identity, logs_config, now.wall)?;
+        anyhow::ensure!(report.offline.is_empty(), "damage where nothing does damage: {:?}", report.offline);
         let seed = self.prng.next_u64();
         let config = self.broker_config()?;
         Ok(Broker::open(config, logs, Box::new(AllowAll), shell.clone(), seed, now)?)

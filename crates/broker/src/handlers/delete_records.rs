@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use riparian_log::TrimError;
+use riparian_log::{TrimError, Unavailable};
 use riparian_protocol::{
     ApiKey, ErrorCode,
     messages::{
@@ -76,6 +76,8 @@ fn delete(broker: &Broker, name: &TopicName, index: PartitionIndex, before: i64)
     let before = if before == HIGH_WATERMARK { log.durable_end() } else { Offset(before) };
     broker.logs.delete_records(&log, before).map_err(|error| match error {
         TrimError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+        // Told when the server started.
+        TrimError::Unavailable(Unavailable::Damaged) => ErrorCode::KafkaStorageError,
         error => {
             tracing::error!(topic = %name, partition = %index, %error, "records can't be deleted");
             ErrorCode::KafkaStorageError

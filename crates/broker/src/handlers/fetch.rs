@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use riparian_log::ReadError;
+use riparian_log::{ReadError, Unavailable};
 use riparian_protocol::{
     ApiKey, ErrorCode,
     messages::{
@@ -271,9 +271,11 @@ impl Ask {
         let partition = self.partition.as_ref().map_err(|code| *code)?;
         offset_for_leader_epoch::check(self.current_leader_epoch, partition.leader_epoch())?;
         let log = partition.log();
-        if log.unavailable() == Some(riparian_log::Unavailable::Closed) {
+        match log.unavailable() {
             // The topic was deleted while the fetch waited.
-            return Err(ErrorCode::UnknownTopicOrPartition);
+            Some(Unavailable::Closed) => return Err(ErrorCode::UnknownTopicOrPartition),
+            Some(Unavailable::Damaged) => return Err(ErrorCode::KafkaStorageError),
+            Some(_) | None => {}
         }
         let durable_end = if planted::is_in(Bug::UndurableVisible) { log.end_offset() } else { log.durable_end() };
         data.high_watermark = durable_end.0;

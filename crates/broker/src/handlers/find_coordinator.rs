@@ -8,6 +8,7 @@ use riparian_protocol::{
     ApiKey, ErrorCode,
     messages::{FindCoordinatorRequest, FindCoordinatorResponse, find_coordinator_response::Coordinator},
 };
+use riparian_types::GroupId;
 use riparian_wire::{DecodeError, Reader};
 
 use crate::{
@@ -48,6 +49,10 @@ fn find(ctx: &Context<'_>, key_type: i8, key: &str) -> Coordinator<'static> {
     let refused = match key_type {
         GROUP if !ctx.allows(Operation::Describe, Resource::Group(key)) => {
             Some((ErrorCode::GroupAuthorizationFailed, None))
+        }
+        GROUP if ctx.broker.is_offline(&GroupId::from(key)) => {
+            let text = "the log of this group's coordinator is damaged, see the server's log".to_owned();
+            Some((ErrorCode::CoordinatorNotAvailable, Some(text)))
         }
         GROUP => None,
         // Not a code that clients retry: a producer or an exactly-once application ends with this text.

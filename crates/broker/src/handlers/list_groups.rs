@@ -28,7 +28,9 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         states: request.states_filter.into_iter().map(Cow::into_owned).collect(),
         types: request.types_filter.into_iter().map(Cow::into_owned).collect(),
     };
-    let questions = (0..ctx.broker.groups.len()).map(|shard| {
+    // Groups of a damaged log are not there; those of others can be listed none the less.
+    let shards = ctx.broker.groups.iter().filter(|shard| shard.partition().log().damage().is_none());
+    let questions = shards.map(|shard| shard.number()).map(|shard| {
         let filter = filter.clone();
         let question: GroupQuestion = Box::new(move |waiter| Command::ListGroups(waiter, filter));
         (shard, question)

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use riparian_log::Unavailable;
 use riparian_protocol::{
     ApiKey, ErrorCode,
     messages::{
@@ -76,6 +77,9 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
 fn look_up(partition: &Partition, ask: &ListOffsetsPartition) -> Result<Option<(i64, i64)>, ErrorCode> {
     offset_for_leader_epoch::check(ask.current_leader_epoch, partition.leader_epoch())?;
     let log = partition.log();
+    if log.unavailable() == Some(Unavailable::Damaged) {
+        return Err(ErrorCode::KafkaStorageError);
+    }
     match ask.timestamp {
         LATEST => Ok(Some((log.durable_end().0, -1))),
         EARLIEST | EARLIEST_LOCAL | EARLIEST_PENDING_UPLOAD => Ok(Some((log.start_offset().0, -1))),

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use riparian_log::Unavailable;
 use riparian_protocol::{
     ApiKey, ErrorCode,
     messages::{
@@ -38,7 +39,10 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
             };
             let found = found.and_then(|partition| {
                 check(ask.current_leader_epoch, partition.leader_epoch())?;
-                Ok(partition)
+                match partition.log().unavailable() {
+                    Some(Unavailable::Damaged) => Err(ErrorCode::KafkaStorageError),
+                    Some(_) | None => Ok(partition),
+                }
             });
             match found {
                 Ok(partition) if ask.leader_epoch >= partition.leader_epoch().0 => EpochEndOffset {

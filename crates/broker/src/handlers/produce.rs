@@ -7,7 +7,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use riparian_log::{AppendError, Appended, PartitionLog, ProducerError};
+use riparian_log::{AppendError, Appended, PartitionLog, ProducerError, Unavailable};
 use riparian_protocol::{
     ApiKey, ErrorCode,
     messages::{
@@ -171,7 +171,7 @@ fn append(
     match log.append_produced(ctx.now, partition.leader_epoch(), &batch) {
         Ok(appended) => Ok(Written { partition, log, appended }),
         Err(error) => {
-            if matches!(error, AppendError::Unavailable(_)) {
+            if matches!(error, AppendError::Unavailable(why) if why != Unavailable::Damaged) {
                 ctx.broker.reopen_soon(&partition);
             }
             Err(append_error(&partition, &error))
@@ -186,6 +186,8 @@ fn append_error(partition: &Partition, error: &AppendError) -> (ErrorCode, Optio
         AppendError::Producer(ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
         AppendError::Producer(ProducerError::InsideTransaction { .. }) => ErrorCode::InvalidTxnState,
         AppendError::LargerThanSegment { .. } => ErrorCode::RecordListTooLarge,
+        // Told when the server started.
+        AppendError::Unavailable(Unavailable::Damaged) => ErrorCode::KafkaStorageError,
         error => {
             tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "append failed");
             return (ErrorCode::KafkaStorageError, None);

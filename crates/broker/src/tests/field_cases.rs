@@ -15,6 +15,7 @@ use riparian_records::{Batch, Compression};
 use super::*;
 
 mod clients;
+mod damage;
 mod fetches;
 mod offsets_of_tasks;
 mod storage;

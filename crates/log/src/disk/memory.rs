@@ -43,6 +43,7 @@ struct State {
     locks: BTreeMap<PathBuf, Arc<AtomicBool>>,
     faults: MemFaults,
     sync_count: u64,
+    bytes_read: BTreeMap<PathBuf, u64>,
 }
 
 #[derive(Debug)]
@@ -63,7 +64,13 @@ impl MemDisk {
     /// An empty disk.
     pub fn new() -> Self {
         let root = Node::Dir { names: BTreeMap::new(), synced: BTreeMap::new() };
-        let state = State { nodes: vec![root], locks: BTreeMap::new(), faults: MemFaults::default(), sync_count: 0 };
+        let state = State {
+            nodes: vec![root],
+            locks: BTreeMap::new(),
+            faults: MemFaults::default(),
+            sync_count: 0,
+            bytes_read: BTreeMap::new(),
+        };
         Self { state: Mutex::new(state) }
     }
 
@@ -113,6 +120,11 @@ impl MemDisk {
     /// How many syncs of files and directories have succeeded.
     pub fn sync_count(&self) -> u64 {
         self.state().sync_count
+    }
+
+    /// How many bytes were read of which files since the last call.
+    pub fn take_bytes_read(&self) -> BTreeMap<PathBuf, u64> {
+        std::mem::take(&mut self.state().bytes_read)
     }
 
     /// Changes a file's bytes, behind the back of whoever wrote it; both what was written and what was synced.
@@ -194,6 +206,7 @@ impl Disk for MemDisk {
             let rest = usize::try_from(position).ok().and_then(|start| bytes.get(start..)).unwrap_or(&[]);
             let length = rest.len().min(buffer.len());
             buffer[..length].copy_from_slice(&rest[..length]);
+            *state.bytes_read.entry(path.to_owned()).or_default() += length as u64;
             Ok(length)
         })
     }

@@ -3,7 +3,8 @@
 //! A producers' snapshot at a segment's base offset says that all segments before it are sealed: they and their indexes
 //! are durable and are taken as they are. The segments from there on, usually one, are read batch by batch. Where the
 //! batches end, the log ends: what follows was never acknowledged. That is so unless the damage lies below the recovery
-//! point, an offset known to have been durable; then bytes that were acknowledged are gone, and the log does not open.
+//! point, an offset known to have been durable; then bytes that were acknowledged are gone, and the log does not open:
+//! nothing is changed, and the partition stays offline.
 //!
 //! After an orderly end there is a snapshot at the log's end, and the last segment isn't read either.
 
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use riparian_records::{Batch, BatchHeader, ControlKind, ControlRecord, batches};
 use riparian_types::{
-    Offset, PartitionIndex, TopicName, WallMillis,
+    Offset, WallMillis,
     planted::{self, Bug},
 };
 
@@ -20,54 +21,22 @@ use crate::{
     disk::{Disk, DiskError},
     epochs::{EpochStart, LeaderEpochs},
     error::OpenError,
-    files::{self, Kind},
+    files::{self, IndexEntries, Kind},
     index::{MemoryIndex, StoredIndex},
     producers::Producers,
     scan::{Damage, Scan, ScanEnd},
     segment::{Segment, SegmentIndex},
 };
 
+mod report;
+
+pub use report::{PartitionRecovery, SegmentDamage, TailCut};
+
 /// How much of a tail that is cut off is searched for good batches, and read at a time.
 const TAIL_LOOKED_AT_BYTES: usize = 16 * 1024 * 1024;
 
 /// A last segment up to this size is always read when its log is opened.
 const READ_AT_OPEN_BYTES: u64 = if cfg!(test) { 1000 } else { 1024 * 1024 };
-
-/// What was found and done while a log was opened.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct PartitionRecovery {
-    /// The topic.
-    pub topic: TopicName,
-    /// The partition.
-    pub partition: PartitionIndex,
-    /// Bytes of batches that were read and checked.
-    pub scanned_bytes: u64,
-    /// What was cut off.
-    pub cut: Option<TailCut>,
-    /// Closed segments whose indexes were missing or wrong, and were built anew.
-    pub rebuilt_indexes: usize,
-}
-
-/// The end of a log that was cut off.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct TailCut {
-    /// The file.
-    pub path: PathBuf,
-    /// Where the good batches end.
-    pub position: u64,
-    /// Bytes that were cut off, in this file and those after it.
-    pub bytes: u64,
-    /// The offset that the next record gets.
-    pub end_offset: Offset,
-    /// What is wrong there.
-    pub damage: Damage,
-    /// Whether good batches follow the damage. After a power cut that can be; otherwise the disk has lost something.
-    pub batches_follow: bool,
-    /// Where the bytes are that were cut off, if good batches are among them.
-    pub kept: Vec<PathBuf>,
-}
 
 /// What is known about a partition before its directory is read.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +89,7 @@ impl PartitionLog {
             producers_before_last: Vec::new(),
             epochs: LeaderEpochs::default(),
             stored_epochs: Vec::new(),
+            index_entries: IndexEntries::new(),
             next_offset: Offset::ZERO,
             recovery: PartitionRecovery {
                 topic: options.topic.clone(),
@@ -127,14 +97,11 @@ impl PartitionLog {
                 scanned_bytes: 0,
                 cut: None,
                 rebuilt_indexes: 0,
+                damaged: Vec::new(),
             },
         };
         opening.run(&found)?;
         let Opening { segments, producers, mut epochs, next_offset, recovery, .. } = opening;
-        if next_offset < known.recovery_point {
-            let recovery_point = known.recovery_point;
-            return Err(OpenError::Shortened { dir, end: next_offset, recovery_point });
-        }
         let first = segments.first().map_or(Offset::ZERO, |segment| segment.base_offset);
         let start = known.log_start.max(first).min(next_offset);
         epochs.truncate_from_start(start);
@@ -164,6 +131,10 @@ impl PartitionLog {
             self.disk.sync_data(&Kind::OffsetIndex.path(&self.dir, active.base_offset))?;
             self.disk.sync_data(&Kind::TimeIndex.path(&self.dir, active.base_offset))?;
         }
+        let entries = state.segments.iter().map(|segment| (segment.base_offset, segment.index_entries()));
+        let text = files::index_entries(&entries.collect());
+        self.disk.replace_file(&self.dir.join(files::INDEX_ENTRIES), text.as_bytes())?;
+        self.disk.sync_dir(&self.dir)?;
         self.disk.replace_file(&Kind::Snapshot.path(&self.dir, state.end), &state.producers.to_snapshot())?;
         self.disk.sync_dir(&self.dir)
     }
@@ -182,6 +153,8 @@ struct Opening<'a> {
     epochs: LeaderEpochs,
     /// What the checkpoint file says.
     stored_epochs: Vec<EpochStart>,
+    /// How many entries the indexes have, according to the file.
+    index_entries: IndexEntries,
     /// The smallest offset that the next batch may have.
     next_offset: Offset,
     recovery: PartitionRecovery,
@@ -190,9 +163,13 @@ struct Opening<'a> {
 impl Opening<'_> {
     fn run(&mut self, found: &Found) -> Result<(), OpenError> {
         self.load_epochs(found)?;
+        let text = self.disk.read_file(&self.dir.join(files::INDEX_ENTRIES))?;
+        let entries = text.and_then(|bytes| files::parse_index_entries(str::from_utf8(&bytes).ok()?));
+        self.index_entries = entries.unwrap_or_default();
         if self.known.clean_shutdown && self.open_clean(found)? {
             self.epochs.truncate_from_end(self.next_offset);
             self.write_epochs()?;
+            self.write_index_entries()?;
             self.remove_stray_snapshots(found)?;
             return Ok(());
         }
@@ -212,9 +189,14 @@ impl Opening<'_> {
                 break;
             }
         }
+        let recovery_point = self.known.recovery_point;
+        if self.next_offset < recovery_point {
+            return Err(OpenError::Shortened { dir: self.dir.to_owned(), end: self.next_offset, recovery_point });
+        }
         self.seal_all_but_last()?;
         self.make_durable()?;
         self.write_epochs()?;
+        self.write_index_entries()?;
         self.remove_stray_snapshots(found)?;
         Ok(())
     }
@@ -283,6 +265,9 @@ impl Opening<'_> {
         let path = Kind::Log.path(self.dir, base_offset);
         let bytes = self.disk.file_bytes(&path)?;
         let Some(mut index) = MemoryIndex::load(self.disk, self.dir, base_offset, bytes)? else { return Ok(None) };
+        if !self.is_complete(base_offset, index.stored()) {
+            return Ok(None);
+        }
         let first = self.disk.read(&path, 0, riparian_records::HEADER_BYTES)?;
         let first_timestamp = BatchHeader::parse(&first).map(|header| header.max_timestamp);
         let position = index.last_position();
@@ -302,18 +287,28 @@ impl Opening<'_> {
     fn open_sealed(&mut self, base_offset: Offset) -> Result<Segment, OpenError> {
         let path = Kind::Log.path(self.dir, base_offset);
         let bytes = self.disk.file_bytes(&path)?;
-        if let Some((index, latest)) = StoredIndex::load(self.disk, self.dir, base_offset, bytes)? {
+        if let Some((index, latest)) = StoredIndex::load(self.disk, self.dir, base_offset, bytes)?
+            && self.is_complete(base_offset, index)
+        {
             let index = SegmentIndex::Stored(index);
             return Ok(Segment { base_offset, bytes, latest, first_timestamp: None, opened_at: self.now, index });
         }
         let mut segment = Segment::new(base_offset, self.now);
         let scanned = self.scan_segment(&mut segment, true, |_, _| ())?;
         if let Some(damage) = scanned.damage {
-            return Err(OpenError::Damaged { path, position: scanned.position, damage });
+            let (position, offset) = (scanned.position, scanned.next_offset);
+            self.recovery.damaged.push(SegmentDamage { path, position, offset, damage });
+            // Readers must come to the damage and not pass it by.
+            segment.bytes = bytes;
         }
         self.recovery.rebuilt_indexes += 1;
         self.write_sealed_index(&mut segment)?;
         Ok(segment)
+    }
+
+    /// Whether the indexes have as many entries as was written down, if anything was.
+    fn is_complete(&self, base_offset: Offset, index: StoredIndex) -> bool {
+        self.index_entries.get(&base_offset).is_none_or(|written| *written == index)
     }
 
     /// Reads a segment that isn't sealed; false if the log ends in it, whatever follows.
@@ -325,7 +320,7 @@ impl Opening<'_> {
             let (first, last) = (base_offset, base_offset);
             let damage = Damage::Offsets { first, last, expected: self.next_offset };
             if self.next_offset < self.known.recovery_point {
-                return Err(OpenError::Damaged { path, position, damage });
+                return Err(OpenError::Damaged { path, position, offset: self.next_offset, damage });
             }
             let lost = [&[base_offset], later].concat();
             self.cut(path, position, damage, &lost)?;
@@ -349,7 +344,7 @@ impl Opening<'_> {
         self.segments.push(segment);
         let Some(damage) = scanned.damage else { return Ok(true) };
         if self.next_offset < self.known.recovery_point {
-            return Err(OpenError::Damaged { path, position: scanned.position, damage });
+            return Err(OpenError::Damaged { path, position: scanned.position, offset: self.next_offset, damage });
         }
         self.cut(path, scanned.position, damage, later)?;
         Ok(false)
@@ -438,7 +433,7 @@ impl Opening<'_> {
         let mut segments = std::mem::take(&mut self.segments);
         let Some((last, closed)) = segments.split_last_mut() else { return Ok(()) };
         let mut sealed_any = false;
-        for segment in closed {
+        for segment in &mut *closed {
             if matches!(segment.index, SegmentIndex::Memory(_)) {
                 self.disk.sync_data(&segment.log_path(self.dir))?;
                 self.write_sealed_index(segment)?;
@@ -449,6 +444,8 @@ impl Opening<'_> {
             // As when a segment is sealed in operation: all that the snapshot vouches for first.
             self.disk.sync_data(&self.dir.join(files::PARTITION_METADATA))?;
             self.write_epochs()?;
+            let entries = closed.iter().map(|segment| (segment.base_offset, segment.index_entries())).collect();
+            self.replace_index_entries(entries)?;
             self.disk.sync_dir(self.dir)?;
             let path = Kind::Snapshot.path(self.dir, last.base_offset);
             self.disk.replace_file(&path, &self.producers_before_last)?;
@@ -486,6 +483,26 @@ impl Opening<'_> {
         self.disk.sync_data(&path)?;
         self.disk.sync_data(&self.dir.join(files::PARTITION_METADATA))?;
         self.disk.sync_dir(self.dir)?;
+        Ok(())
+    }
+
+    /// Corrects what is written down of the indexes of closed segments, if they have other entries now.
+    fn write_index_entries(&mut self) -> Result<(), DiskError> {
+        let Some((_, closed)) = self.segments.split_last() else { return Ok(()) };
+        let entries: IndexEntries =
+            closed.iter().map(|segment| (segment.base_offset, segment.index_entries())).collect();
+        let written = self.index_entries.range(..).filter(|(base_offset, _)| entries.contains_key(base_offset));
+        if written.eq(&entries) {
+            return Ok(());
+        }
+        self.replace_index_entries(entries)?;
+        self.disk.sync_dir(self.dir)
+    }
+
+    fn replace_index_entries(&mut self, entries: IndexEntries) -> Result<(), DiskError> {
+        let text = files::index_entries(&entries);
+        self.disk.replace_file(&self.dir.join(files::INDEX_ENTRIES), text.as_bytes())?;
+        self.index_entries = entries;
         Ok(())
     }
 

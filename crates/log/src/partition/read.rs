@@ -253,7 +253,8 @@ impl PartitionLog {
         }
         let (mut end, mut next_offset) = (first_bytes, header.next_offset());
         while let Some(header) = bytes.get(end..).and_then(BatchHeader::parse) {
-            let length = batch_bytes(located, position + end as u64, &header)?;
+            // Damage is told to whoever comes to it; what lies before can be read.
+            let Ok(length) = batch_bytes(located, position + end as u64, &header) else { break };
             if header.base_offset >= upto || end + length > bytes_max.min(bytes.len()) {
                 break;
             }

@@ -4,8 +4,8 @@
 //! must find it:
 //!
 //! 1. the partition's metadata, if new;
-//! 2. every segment closed since: its leader epochs, its batches, its indexes, and the producers' state behind it, whose file marks the
-//!    segment as sealed;
+//! 2. every segment closed since: its leader epochs, its batches, its indexes and how many entries they have, and the
+//!    producers' state behind it, whose file marks the segment as sealed;
 //! 3. the active segment's batches;
 //! 4. the names of all these files.
 //!
@@ -95,6 +95,8 @@ pub struct SyncTicket {
     dir_changes: Option<u64>,
     epochs: Option<(u64, String)>,
     closed: Vec<(Closed, Option<MemoryIndex>)>,
+    /// What is to be written down of the indexes of all closed segments, if there are new ones.
+    index_entries: Option<String>,
     active: Option<PathBuf>,
     syncing: Arc<AtomicBool>,
 }
@@ -122,6 +124,9 @@ impl SyncTicket {
                 disk.sync_data(&Kind::OffsetIndex.path(&self.dir, closed.base_offset))?;
                 disk.sync_data(&Kind::TimeIndex.path(&self.dir, closed.base_offset))?;
             }
+        }
+        if let Some(text) = &self.index_entries {
+            disk.replace_file(&self.dir.join(files::INDEX_ENTRIES), text.as_bytes())?;
         }
         if !self.closed.is_empty() {
             // A snapshot must not be found where a file that it vouches for isn't.
@@ -262,6 +267,10 @@ impl PartitionLog {
             dir_changes: (unsynced.dir_changes != unsynced.dir_changes_synced).then_some(unsynced.dir_changes),
             epochs: epochs_changed.then(|| (unsynced.epoch_changes, files::leader_epochs(state.epochs.starts()))),
             closed: unsynced.closed.iter().map(|closed| (closed.clone(), memory_index(closed))).collect(),
+            index_entries: (!unsynced.closed.is_empty()).then(|| {
+                let (_, closed) = state.segments.split_last().expect("a segment was closed, and another one begun");
+                files::index_entries(&closed.iter().map(|it| (it.base_offset, it.index_entries())).collect())
+            }),
             active: active.map(|segment| segment.log_path(&self.dir)),
             syncing: Arc::clone(&state.syncing),
         }

@@ -180,7 +180,7 @@ fn s_09_an_idempotent_producer_goes_on_after_a_malformed_batch() {
 }
 
 /// Error code and low watermark of a deletion in the first partition.
-fn delete(server: &mut Server, topic: &'static str, partition: i32, before: i64) -> (i16, i64) {
+pub(super) fn delete(server: &mut Server, topic: &'static str, partition: i32, before: i64) -> (i16, i64) {
     let partition = DeleteRecordsPartition { partition_index: partition, offset: before, ..Default::default() };
     let topic = DeleteRecordsTopic { name: topic.into(), partitions: vec![partition], ..Default::default() };
     let request = DeleteRecordsRequest { topics: vec![topic], timeout_ms: 1000, ..Default::default() };

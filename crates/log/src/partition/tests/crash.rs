@@ -50,6 +50,7 @@ fn run(seed: u64) {
             fixture.disk.power_cut_at_random(&mut prng);
         }
         fixture.try_open().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(fixture.report.offline.is_empty(), "seed {seed}: {:?}", fixture.report.offline);
         check(&fixture, &mut expected, seed);
     }
 }

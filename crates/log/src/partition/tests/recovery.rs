@@ -1,6 +1,7 @@
 //! What survives which end.
 
 use super::*;
+use crate::Unavailable;
 
 const LOG: &str = "/data/t-0/00000000000000000000.log";
 
@@ -76,18 +77,20 @@ fn a_damaged_last_batch_is_cut_off_wherever_it_is_damaged() {
 }
 
 #[test]
-fn damage_below_the_recovery_point_is_an_error_that_names_the_place() {
+fn damage_below_the_recovery_point_takes_the_log_offline_and_names_the_place() {
     let size = batch(0, 2).len();
     let mut fixture = Fixture::new(LogConfig::KAFKA);
     fill(&fixture.log(), 3);
     fixture.logs().write_checkpoints().unwrap();
     fixture.disk.tamper(Path::new(LOG), |bytes| bytes[size + 70] ^= 1).unwrap();
-    match fixture.try_open() {
-        Err(OpenError::Damaged { path, position, .. }) => {
-            assert_eq!((path.as_path(), position), (Path::new(LOG), size as u64));
+    fixture.kill();
+    match &fixture.report.offline[0].error {
+        OpenError::Damaged { path, position, offset, .. } => {
+            assert_eq!((path.as_path(), *position, *offset), (Path::new(LOG), size as u64, Offset(2)));
         }
         other => panic!("{other:?}"),
     }
+    assert_eq!(fixture.log().unavailable(), Some(Unavailable::Damaged));
 }
 
 #[test]
@@ -110,12 +113,13 @@ fn damage_above_the_recovery_point_is_cut_off_and_told() {
 }
 
 #[test]
-fn a_log_that_lost_durable_segments_does_not_open() {
+fn a_log_that_lost_durable_segments_is_offline() {
     let mut fixture = Fixture::new(LogConfig::KAFKA);
     fill(&fixture.log(), 2);
     fixture.logs().write_checkpoints().unwrap();
     fixture.disk.remove_file(Path::new(LOG)).unwrap();
-    let text = fixture.try_open().unwrap_err().to_string();
+    fixture.kill();
+    let text = fixture.report.offline[0].error.to_string();
     assert!(text.contains("ends at offset 0, but was durable up to 4"), "{text}");
     fixture.disk.remove_dir_all(Path::new("/data/t-0")).unwrap();
     fixture.open();
