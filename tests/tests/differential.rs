@@ -42,6 +42,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("group.streams.min.task.offset.interval.ms", "100"),
     ("group.streams.initial.rebalance.delay.ms", "0"),
     ("group.streams.assignment.interval.ms", "0"),
+    // Ours only: when a target is computed, and how often members report, is as in Kafka.
+    ("riparian.fast.rebalance", "false"),
 ];
 
 /// A script and how it went.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use riparian_group::config::GroupConfig;
+use riparian_group::{config::GroupConfig, pace::MemberCount};
 use riparian_metadata::config;
 use riparian_types::NodeId;
 
@@ -57,6 +57,9 @@ impl BrokerConfig {
             members_max: properties.int("group.streams.max.size"),
             offsets_retention_ms: properties.long("offsets.retention.minutes").saturating_mul(60_000),
             offsets_retention_check_interval_ms: properties.long("offsets.retention.check.interval.ms"),
+            fast_rebalance: properties.bool("riparian.fast.rebalance"),
+            heartbeats_per_second: properties.int("riparian.fast.rebalance.heartbeats.per.second"),
+            members: MemberCount::default(),
         }
     }
 }

@@ -13,6 +13,7 @@ use riparian_group::{
     GroupMachine, GroupSoft,
     command::{Caller, ClientSupport, Command, GroupFilter, StreamsHeartbeat},
     config::{GroupConfig, GroupOverrides},
+    pace::MemberCount,
     record::{Record, StreamsMemberMetadataValue},
     reply::{GroupState, Reply},
     streams::{TaskLists, Topology},
@@ -64,6 +65,9 @@ fn config() -> GroupConfig {
         members_max: i32::MAX,
         offsets_retention_ms: 7 * 24 * 3_600_000,
         offsets_retention_check_interval_ms: 600_000,
+        fast_rebalance: false,
+        heartbeats_per_second: 2_000,
+        members: MemberCount::default(),
     }
 }
 

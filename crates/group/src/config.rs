@@ -5,6 +5,8 @@ use alloc::{
     vec::Vec,
 };
 
+use crate::pace::MemberCount;
+
 /// The server's settings (`group.streams.*`, `offsets.*`), fixed while it runs. Times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct GroupConfig {
@@ -52,6 +54,12 @@ pub struct GroupConfig {
     pub offsets_retention_ms: i64,
     /// `offsets.retention.check.interval.ms`.
     pub offsets_retention_check_interval_ms: i64,
+    /// `riparian.fast.rebalance`: a target is computed when its reason arises, and members are told how soon to report.
+    pub fast_rebalance: bool,
+    /// `riparian.fast.rebalance.heartbeats.per.second`: what all members of the server together may send.
+    pub heartbeats_per_second: i32,
+    /// The members of all machines that share these settings.
+    pub members: MemberCount,
 }
 
 /// A group's own settings (`streams.*` on a config resource of type group); `None`: as the server's.
@@ -101,6 +109,11 @@ impl<'a> Settings<'a> {
     pub(crate) fn heartbeat_interval_ms(&self) -> i32 {
         let (min, max) = (self.server.heartbeat_interval_min_ms, self.server.heartbeat_interval_max_ms);
         self.number(|group| group.heartbeat_interval_ms, self.server.heartbeat_interval_ms, min, max)
+    }
+
+    /// Whether the group itself says how often its members report.
+    pub(crate) fn sets_heartbeat_interval(&self) -> bool {
+        self.group.is_some_and(|group| group.heartbeat_interval_ms.is_some())
     }
 
     pub(crate) fn num_standby_replicas(&self) -> i32 {

@@ -29,6 +29,7 @@ mod expiry;
 mod group;
 mod machine;
 mod offsets;
+pub mod pace;
 pub mod record;
 pub mod reply;
 mod soft;

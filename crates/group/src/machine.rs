@@ -223,10 +223,12 @@ impl GroupMachine {
     fn on_topics_changed(
         &self,
         soft: &mut GroupSoft,
+        now: Now,
         view: TopicsView,
         as_of: Offset,
         changed: &[TopicName],
     ) -> Decision<Self> {
+        let now = now.mono;
         // Announcements may overtake each other: what is announced to have changed is looked up in the newest view.
         if as_of >= soft.newest_topics.0 {
             soft.newest_topics = (as_of, view);
@@ -241,6 +243,10 @@ impl GroupMachine {
                 group.offsets.replaced_topic_tombstones(group_id, &newest, &mut decision.records);
             }
             soft.topics = Some(newest);
+            // Nor was anybody here to compute the target that a group's last change asks for.
+            for group_id in self.groups.keys() {
+                self.refresh_soon(soft, now, group_id);
+            }
             return decision;
         };
         for name in changed {
@@ -254,6 +260,9 @@ impl GroupMachine {
             for group_id in self.groups_by_topic.get(name).into_iter().flatten() {
                 if let Some(group) = soft.groups.get_mut(group_id) {
                     group.topics_changed = true;
+                    if self.config.fast_rebalance {
+                        group.arm_refresh(&mut soft.timers, now, group_id);
+                    }
                 }
             }
             let is_another = before.is_some_and(|before| after.is_none_or(|after| after.id != before.id));
@@ -282,20 +291,12 @@ impl GroupMachine {
         if overrides == GroupOverrides::default() {
             soft.overrides.remove(&group_id);
         } else {
-            soft.overrides.insert(group_id, overrides);
+            soft.overrides.insert(group_id.clone(), overrides);
         }
+        self.refresh_soon(soft, now.mono, &group_id);
     }
-}
 
-impl Machine for GroupMachine {
-    type Soft = GroupSoft;
-    type Command = Command;
-    type Record = Record;
-    type Reply = Reply;
-    type Effect = Effect;
-    type Scope = GroupId;
-
-    fn decide(&self, soft: &mut GroupSoft, now: Now, command: Command) -> Decision<Self> {
+    fn answer(&self, soft: &mut GroupSoft, now: Now, command: Command) -> Decision<Self> {
         match command {
             Command::StreamsHeartbeat(waiter, heartbeat) => self.streams_heartbeat(soft, now, waiter, heartbeat),
             Command::StreamsDescribe(waiter, group_id) => {
@@ -313,7 +314,7 @@ impl Machine for GroupMachine {
                 Decision::reply(waiter, Some(fetch.group_id), reply)
             }
             Command::OffsetDelete(waiter, delete) => self.delete_offsets(waiter, delete),
-            Command::TopicsChanged { view, as_of, changed } => self.on_topics_changed(soft, view, as_of, &changed),
+            Command::TopicsChanged { view, as_of, changed } => self.on_topics_changed(soft, now, view, as_of, &changed),
             Command::InternalTopicsCreated { group, attempted, failures } => {
                 let settings = Settings::new(&self.config, soft.overrides.get(&group));
                 let pause_ms = 2 * i64::from(settings.heartbeat_interval_ms());
@@ -325,6 +326,21 @@ impl Machine for GroupMachine {
                 Decision::nothing()
             }
         }
+    }
+}
+
+impl Machine for GroupMachine {
+    type Soft = GroupSoft;
+    type Command = Command;
+    type Record = Record;
+    type Reply = Reply;
+    type Effect = Effect;
+    type Scope = GroupId;
+
+    fn decide(&self, soft: &mut GroupSoft, now: Now, command: Command) -> Decision<Self> {
+        let decision = self.answer(soft, now, command);
+        soft.count_members(&self.config.members);
+        decision
     }
 
     fn apply(&mut self, _: &RecordContext, record: &Record) -> Result<(), Inconsistent> {
@@ -366,6 +382,7 @@ impl Machine for GroupMachine {
         }
         let interval_ms = self.config.offsets_retention_check_interval_ms.max(1);
         soft.sweep.next = Some(now.mono.plus_ms(interval_ms));
+        soft.count_members(&self.config.members);
     }
 
     fn next_deadline(&self, soft: &GroupSoft) -> Option<MonoMillis> {
@@ -373,13 +390,16 @@ impl Machine for GroupMachine {
     }
 
     fn on_deadline(&self, soft: &mut GroupSoft, now: Now) -> Decision<Self> {
-        match soft.timers.pop_due(now.mono) {
+        let decision = match soft.timers.pop_due(now.mono) {
             Some(Timer::Session(group_id, member_id)) => self.on_session_timer(soft, now, group_id, member_id),
-            Some(Timer::Rebalance(group_id, member_id)) => self.on_rebalance_timer(soft, &group_id, &member_id),
+            Some(Timer::Rebalance(group_id, member_id)) => self.on_rebalance_timer(soft, now, &group_id, &member_id),
             Some(Timer::InitialDelay(group_id)) => self.on_initial_delay(soft, now, &group_id),
+            Some(Timer::Refresh(group_id)) => self.on_refresh_timer(soft, now, &group_id),
             None if soft.sweep.next.is_some_and(|next| next <= now.mono) => self.sweep(soft, now),
             None => Decision::nothing(),
-        }
+        };
+        soft.count_members(&self.config.members);
+        decision
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     config::GroupOverrides,
     creation::Creations,
     expiry::Sweep,
+    pace::{Counted, MemberCount},
     streams::{TaskOffset, configured::ConfiguredTopology, metadata_hash::TopicHashes},
     timers::{Timer, Timers},
 };
@@ -25,6 +26,8 @@ pub struct GroupSoft {
     pub(crate) timers: Timers,
     pub(crate) creations: Creations,
     pub(crate) sweep: Sweep,
+    /// How many members have a session, for the count of the whole server.
+    pub(crate) counted: Counted,
 }
 
 /// The soft state of one streams group.
@@ -42,6 +45,8 @@ pub(crate) struct SoftGroup {
     pub(crate) endpoint_epoch: i32,
     /// Until when the first target is held back.
     pub(crate) initial_delay: Option<MonoMillis>,
+    /// When the target is looked at again without a heartbeat.
+    refresh: Option<MonoMillis>,
     pub(crate) members: BTreeMap<MemberId, SoftMember>,
 }
 
@@ -145,12 +150,38 @@ impl SoftGroup {
     }
 }
 
+impl SoftGroup {
+    /// Has the target looked at again at this time, or before if that was planned.
+    pub(crate) fn arm_refresh(&mut self, timers: &mut Timers, at: MonoMillis, group_id: &GroupId) {
+        match self.refresh {
+            Some(slot) if slot <= at => return,
+            Some(slot) => timers.disarm(slot, Timer::Refresh(group_id.clone())),
+            None => {}
+        }
+        timers.arm(at, Timer::Refresh(group_id.clone()));
+        self.refresh = Some(at);
+    }
+
+    /// The timer came up.
+    pub(crate) fn take_refresh(&mut self) {
+        self.refresh = None;
+    }
+}
+
 impl GroupSoft {
+    /// Keeps the count of the whole server.
+    pub(crate) fn count_members(&mut self, total: &MemberCount) {
+        self.counted.set(total, self.timers.sessions());
+    }
+
     /// Forgets a group and its timers.
     pub(crate) fn remove_group(&mut self, group_id: &GroupId) {
         let Some(mut group) = self.groups.remove(group_id) else { return };
         if let Some(deadline) = group.initial_delay {
             self.timers.disarm(deadline, Timer::InitialDelay(group_id.clone()));
+        }
+        if let Some(slot) = group.refresh {
+            self.timers.disarm(slot, Timer::Refresh(group_id.clone()));
         }
         while let Some(member_id) = group.members.keys().next().cloned() {
             group.remove_member(&mut self.timers, group_id, &member_id);

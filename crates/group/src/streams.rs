@@ -8,6 +8,7 @@ mod membership;
 pub(crate) mod metadata_hash;
 mod partition_counts;
 mod reconcile;
+mod refresh;
 mod response;
 mod target;
 mod validate;

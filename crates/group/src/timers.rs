@@ -17,29 +17,51 @@ pub(crate) enum Timer {
     Rebalance(GroupId, MemberId),
     /// A member that was not heard of is fenced.
     Session(GroupId, MemberId),
+    /// What the target follows from has changed, or an assignment interval is over.
+    Refresh(GroupId),
 }
 
 /// All timers.
 #[derive(Debug, Default)]
-pub(crate) struct Timers(BTreeSet<(MonoMillis, Timer)>);
+pub(crate) struct Timers {
+    slots: BTreeSet<(MonoMillis, Timer)>,
+    sessions: usize,
+}
 
 impl Timers {
     pub(crate) fn next(&self) -> Option<MonoMillis> {
-        self.0.first().map(|&(deadline, _)| deadline)
+        self.slots.first().map(|&(deadline, _)| deadline)
+    }
+
+    /// How many sessions there are.
+    pub(crate) const fn sessions(&self) -> usize {
+        self.sessions
     }
 
     pub(crate) fn pop_due(&mut self, now: MonoMillis) -> Option<Timer> {
         if self.next()? > now {
             return None;
         }
-        self.0.pop_first().map(|(_, timer)| timer)
+        let (_, timer) = self.slots.pop_first()?;
+        self.sessions -= usize::from(timer.is_session());
+        Some(timer)
     }
 
     pub(crate) fn arm(&mut self, deadline: MonoMillis, timer: Timer) {
-        self.0.insert((deadline, timer));
+        let is_session = timer.is_session();
+        let is_new = self.slots.insert((deadline, timer));
+        self.sessions += usize::from(is_session && is_new);
     }
 
     pub(crate) fn disarm(&mut self, deadline: MonoMillis, timer: Timer) {
-        self.0.remove(&(deadline, timer));
+        let is_session = timer.is_session();
+        let was_there = self.slots.remove(&(deadline, timer));
+        self.sessions -= usize::from(is_session && was_there);
+    }
+}
+
+impl Timer {
+    const fn is_session(&self) -> bool {
+        matches!(self, Self::Session(..))
     }
 }

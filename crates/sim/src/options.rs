@@ -26,6 +26,8 @@ pub(crate) struct Options {
     pub(crate) initial_delay_ms: u64,
     pub(crate) assignment_interval_ms: u64,
     pub(crate) standbys: u64,
+    /// Targets are computed when their reason arises.
+    pub(crate) fast_rebalance: bool,
     pub(crate) faults: Faults,
 }
 
@@ -116,6 +118,7 @@ impl Options {
             initial_delay_ms: if p.chance(2) { 0 } else { p.below(4000) },
             assignment_interval_ms: if p.chance(2) { 0 } else { p.below(3000) },
             standbys: if p.chance(2) { 0 } else { 1 + p.below(2) },
+            fast_rebalance: seed % 2 == 1,
             faults: Faults::draw(p, members_total),
         }
     }

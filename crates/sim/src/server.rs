@@ -129,6 +129,11 @@ impl Core {
         for (key, value) in settings {
             properties.set(key, &value.to_string()).map_err(|error| anyhow::anyhow!("{key}: {error:?}"))?;
         }
+        let fast_rebalance = options.fast_rebalance.to_string();
+        let own = [("riparian.fast.rebalance", &*fast_rebalance)];
+        for (key, value) in own {
+            properties.set(key, value).map_err(|error| anyhow::anyhow!("{key}: {error:?}"))?;
+        }
         let listener = AdvertisedListener { listener: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 9092 };
         Ok(BrokerConfig { properties: Arc::new(properties), advertised: vec![listener] })
     }

@@ -160,6 +160,11 @@ impl StreamsGroup {
         }
     }
 
+    /// Whether tasks are on their way; costs the same for every group.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.epoch.0 > self.assignment_epoch.0 || self.unreconciled_count > 0
+    }
+
     /// Whether the task is held in this role by a member for which `matches` holds (id, process).
     pub(crate) fn is_held(&self, task: Task, role: Role, matches: impl Fn(&MemberId, &ProcessId) -> bool) -> bool {
         self.holders

@@ -9,7 +9,7 @@
 use alloc::{borrow::Cow, boxed::Box, format, string::String, sync::Arc, vec::Vec};
 
 use riparian_types::{
-    AssignmentEpoch, GroupEpoch, MemberEpoch, Now, TopologyEpoch,
+    AssignmentEpoch, MemberEpoch, Now,
     machine::{Answer, Decision, Waiter},
     planted::{self, Bug},
 };
@@ -19,7 +19,8 @@ use crate::{
     config::Settings,
     group::GroupKind,
     machine::GroupMachine,
-    record::{MemberState, Record, StreamsGroupMetadataValue},
+    pace::{self, Pace},
+    record::{MemberState, Record},
     reply::{Effect, GroupState, Reply, Status, StatusCode, StreamsHeartbeatError, StreamsHeartbeatReply},
     soft::{GroupSoft, SoftGroup},
     streams::{
@@ -28,8 +29,8 @@ use crate::{
         group::{Progress, StreamsGroup},
         leave,
         membership::{self, Admission, Owned},
-        metadata_hash::TopicHashes,
         reconcile::{Walker, reconcile},
+        refresh,
         response::{Delay, Statuses, endpoint_map},
         target::{self, PendingMember, TargetInput},
         validate,
@@ -63,7 +64,7 @@ impl GroupMachine {
         let outcome = if let Some(damage) = self.damage(&heartbeat.group_id) {
             Err(StreamsHeartbeatError::Internal(damage))
         } else if matches!(heartbeat.member_epoch, MemberEpoch::LEAVE | MemberEpoch::LEAVE_STATIC) {
-            leave::leave(self, soft, &heartbeat)
+            leave::leave(self, soft, now, &heartbeat)
         } else {
             beat(self, soft, now, *heartbeat)
         };
@@ -123,19 +124,7 @@ fn beat(
         records.push(Record::StreamsTopology(group_id.clone(), Some((*topology).clone())));
     }
     let soft_group = soft.groups.get(&group_id);
-    let cached = soft_group.filter(|soft_group| group.topology.is_some() && !soft_group.topics_changed);
-    let configured = match cached.and_then(|soft_group| soft_group.configured.clone()) {
-        Some(configured) => configured,
-        None => {
-            let hash = soft.hashes.group_hash(&topology, topics);
-            Arc::new(ConfiguredTopology::new(&topology, &ids, topics, hash)?)
-        }
-    };
-    debug_assert_eq!(
-        ConfiguredTopology::new(&topology, &ids, topics, TopicHashes::default().group_hash(&topology, topics)).as_ref(),
-        Ok(configured.as_ref()),
-        "kept topology of {group_id}"
-    );
+    let configured = refresh::configure(group, soft_group, &mut soft.hashes, topics, &topology, &ids)?;
     if configured.is_ready() {
         for lists in [&heartbeat.active_tasks, &heartbeat.standby_tasks, &heartbeat.warmup_tasks] {
             configured.check_owned(&ids, lists.as_deref().unwrap_or_default())?;
@@ -145,25 +134,13 @@ fn beat(
     validate::check_offsets(heartbeat.task_end_offsets.as_deref())?;
 
     // Whether the group becomes another one by that.
-    let validated = if configured.is_ready() { topology.epoch } else { TopologyEpoch::NONE };
     let configs = match soft_group.and_then(|soft_group| soft_group.assignment_configs.as_ref()) {
         Some(configs) => Cow::Borrowed(configs.as_slice()),
         None => Cow::Owned(settings.assignment_configs()),
     };
-    let is_changed = is_changed
-        || configured.metadata_hash != group.metadata_hash
-        || validated != group.validated_topology_epoch
-        || *configs != *group.last_assignment_configs;
-    let epoch = GroupEpoch(group.epoch.0.saturating_add(i32::from(is_changed)));
-    if is_changed {
-        let value = StreamsGroupMetadataValue {
-            metadata_hash: configured.metadata_hash,
-            validated_topology_epoch: validated,
-            last_assignment_configs: Some(configs.to_vec()),
-            ..group.metadata_at(epoch)
-        };
-        records.push(Record::StreamsGroupMetadata(group_id.clone(), Some(value)));
-    }
+    let next_metadata = refresh::next_metadata(group, &topology, &configured, &configs, is_changed);
+    let epoch = next_metadata.as_ref().map_or(group.epoch, |metadata| metadata.epoch);
+    records.extend(next_metadata.map(|value| Record::StreamsGroupMetadata(group_id.clone(), Some(value))));
     // A refinement that moves on in a stable group would advance the group and the assignment epoch here (KIP-1071
     // warm-ups); without warm-ups the refined target is the target.
 
@@ -190,11 +167,15 @@ fn beat(
         assignor_name: settings.assignor_name(),
         configs: &configs,
     };
+    let mut wait_ms = None;
     let (target, assignment_epoch, delay) = if running_delay.or(new_delay).is_some() {
         (Cow::Borrowed(&NO_TASKS), group.assignment_epoch, Some(Delay::InitialRebalanceDelay))
     } else if group.assignment_epoch.0 >= epoch.0 {
         (Cow::Borrowed(stored_target), group.assignment_epoch, None)
-    } else if !may_assign(group, &settings, now) || (planted::is_in(Bug::TargetNeverComputed) && !is_join) {
+    } else if let Some(left_ms) = refresh::wait_ms(group, &settings, now) {
+        wait_ms = Some(left_ms);
+        (Cow::Borrowed(stored_target), group.assignment_epoch, Some(Delay::AssignmentInterval))
+    } else if planted::is_in(Bug::TargetNeverComputed) && !is_join {
         (Cow::Borrowed(stored_target), group.assignment_epoch, Some(Delay::AssignmentInterval))
     } else {
         let mut targets = target::compute(&input)?;
@@ -237,6 +218,12 @@ fn beat(
         .then(|| endpoint_map(group, &configured, replaced.as_ref(), (&member_id, metadata, &progress.assigned)));
     let shutdown_requested_by = (soft_group.and_then(|soft_group| soft_group.shutdown_requested_by.as_ref()))
         .or_else(|| heartbeat.shutdown_application.then_some(&member_id));
+    let pace = match configured.problem.as_ref().map(|problem| problem.code) {
+        Some(StatusCode::MissingInternalTopics) => Pace::Moving,
+        Some(_) => Pace::Patient,
+        None if delay.is_some() || next.is_some() || group.is_moving() => Pace::Moving,
+        None => Pace::Stable,
+    };
     let statuses = Statuses {
         settings: &settings,
         metadata,
@@ -252,7 +239,7 @@ fn beat(
             true => MemberEpoch(progress.previous_epoch.0 - 1).max(MemberEpoch(1)),
             false => progress.epoch,
         },
-        heartbeat_interval_ms: settings.heartbeat_interval_ms(),
+        heartbeat_interval_ms: pace::heartbeat_interval_ms(&machine.config, &settings, pace),
         acceptable_recovery_lag: settings.acceptable_recovery_lag(),
         task_offset_interval_ms: settings.task_offset_interval_ms(),
         statuses: statuses.list(),
@@ -283,6 +270,11 @@ fn beat(
     if let Some(deadline) = new_delay {
         soft_group.initial_delay = Some(deadline);
         timers.arm(deadline, Timer::InitialDelay(group_id.clone()));
+    }
+    if machine.config.fast_rebalance
+        && let Some(wait_ms) = wait_ms
+    {
+        soft_group.arm_refresh(timers, now.mono.plus_ms(wait_ms), &group_id);
     }
     if let Some(replaced) = &replaced {
         soft_group.remove_member(timers, &group_id, replaced);
@@ -402,13 +394,6 @@ fn ids_of(group: &StreamsGroup, topology: &Topology) -> Result<SubtopologyIds, S
     }
     let ids = topology.subtopologies.iter().map(|subtopology| subtopology.id.clone());
     Ok(SubtopologyIds::new(ids.collect()))
-}
-
-/// Whether the last target is old enough for a new one (KIP-1263).
-fn may_assign(group: &StreamsGroup, settings: &Settings<'_>, now: Now) -> bool {
-    let (last, interval_ms) = (group.assignment_timestamp.0, i64::from(settings.assignment_interval_ms()));
-    // A wall clock that went back must not hold the group back.
-    last == 0 || interval_ms == 0 || now.wall.0 >= last.saturating_add(interval_ms) || now.wall.0 < last
 }
 
 fn with_failures(status: Status, soft: &GroupSoft, now: Now, configured: &ConfiguredTopology) -> Status {

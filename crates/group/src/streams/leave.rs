@@ -2,11 +2,10 @@
 
 use alloc::{format, vec::Vec};
 
-use riparian_types::{AssignmentEpoch, GroupEpoch, GroupId, MemberEpoch, MemberId, Now, machine::Decision};
+use riparian_types::{AssignmentEpoch, GroupId, MemberEpoch, MemberId, Now, machine::Decision};
 
 use crate::{
     command::StreamsHeartbeat,
-    config::Settings,
     group::GroupKind,
     machine::GroupMachine,
     record::{MemberState, Record},
@@ -16,7 +15,6 @@ use crate::{
         group::{Progress, StreamsGroup},
         heartbeat::Outcome,
         membership::{fenced_instance, unknown_instance, unknown_member},
-        target::{self, TargetInput},
     },
     tasks::Holdings,
 };
@@ -25,6 +23,7 @@ use crate::{
 pub(super) fn leave(
     machine: &GroupMachine,
     soft: &mut GroupSoft,
+    now: Now,
     heartbeat: &StreamsHeartbeat,
 ) -> Result<Outcome, StreamsHeartbeatError> {
     let (group_id, member_id) = (&heartbeat.group_id, &heartbeat.member_id);
@@ -55,7 +54,7 @@ pub(super) fn leave(
             soft_member.disarm_rebalance(&mut soft.timers, timer);
         }
     } else {
-        fence(group, soft, group_id, member_id, &mut records);
+        machine.fence(group, soft, now, group_id, member_id, &mut records);
     }
     let reply = StreamsHeartbeatReply {
         member_id: member_id.clone(),
@@ -69,21 +68,6 @@ pub(super) fn leave(
         partitions_by_user_endpoint: None,
     };
     Ok(Outcome { records, effect: None, reply })
-}
-
-/// The member is removed, in the records and in memory.
-fn fence(
-    group: &StreamsGroup,
-    soft: &mut GroupSoft,
-    group_id: &GroupId,
-    member_id: &MemberId,
-    records: &mut Vec<Record>,
-) {
-    group.fence(group_id, member_id, records);
-    let is_last = group.members.len() == 1;
-    if let Some(soft_group) = soft.groups.get_mut(group_id) {
-        soft_group.on_member_gone(&mut soft.timers, group_id, member_id, is_last);
-    }
 }
 
 /// A static member that left keeps its tasks; nobody else gets them until its session is over.
@@ -105,6 +89,26 @@ pub(super) fn unknown_group(group_id: &GroupId) -> StreamsHeartbeatError {
 }
 
 impl GroupMachine {
+    /// The member is removed, in the records and in memory.
+    fn fence(
+        &self,
+        group: &StreamsGroup,
+        soft: &mut GroupSoft,
+        now: Now,
+        group_id: &GroupId,
+        member_id: &MemberId,
+        records: &mut Vec<Record>,
+    ) {
+        group.fence(group_id, member_id, records);
+        let is_last = group.members.len() == 1;
+        if let Some(soft_group) = soft.groups.get_mut(group_id) {
+            soft_group.on_member_gone(&mut soft.timers, group_id, member_id, is_last);
+        }
+        if !is_last {
+            self.refresh_soon(soft, now.mono, group_id);
+        }
+    }
+
     /// The session timer's slot came up: the member is fenced unless it was heard of in the meantime.
     pub(crate) fn on_session_timer(
         &self,
@@ -119,24 +123,26 @@ impl GroupMachine {
         if !member.is_session_over(&mut soft.timers, now.mono, timer) {
             return Decision::nothing();
         }
-        self.fence_member(soft, &group_id, &member_id, |_| true)
+        self.fence_member(soft, now, &group_id, &member_id, |_| true)
     }
 
     /// The member was to give back its tasks by now: it is fenced unless it moved on.
     pub(crate) fn on_rebalance_timer(
         &self,
         soft: &mut GroupSoft,
+        now: Now,
         group_id: &GroupId,
         member_id: &MemberId,
     ) -> Decision<Self> {
         let member = soft.groups.get_mut(group_id).and_then(|soft_group| soft_group.members.get_mut(member_id));
         let Some(epoch) = member.and_then(|member| member.take_rebalance_epoch()) else { return Decision::nothing() };
-        self.fence_member(soft, group_id, member_id, |progress| progress.epoch == epoch)
+        self.fence_member(soft, now, group_id, member_id, |progress| progress.epoch == epoch)
     }
 
     fn fence_member(
         &self,
         soft: &mut GroupSoft,
+        now: Now,
         group_id: &GroupId,
         member_id: &MemberId,
         applies: impl Fn(&Progress) -> bool,
@@ -146,35 +152,7 @@ impl GroupMachine {
         if let Some(group) = group
             && group.members.get(member_id).is_some_and(|member| applies(&member.progress))
         {
-            fence(group, soft, group_id, member_id, &mut decision.records);
-        }
-        decision
-    }
-
-    /// The initial rebalance delay is over: the target is computed for whoever has joined.
-    pub(crate) fn on_initial_delay(&self, soft: &mut GroupSoft, now: Now, group_id: &GroupId) -> Decision<Self> {
-        let mut decision = Decision::nothing();
-        let Some(soft_group) = soft.groups.get_mut(group_id) else { return decision };
-        soft_group.initial_delay = None;
-        let Some(group) = self.groups.get(group_id).and_then(|group| group.streams()) else { return decision };
-        let Some(configured) = &soft_group.configured else { return decision };
-        if group.members.is_empty() || group.epoch.0 <= group.assignment_epoch.0 {
-            return decision;
-        }
-        let settings = Settings::new(&self.config, soft.overrides.get(group_id));
-        let input = TargetInput {
-            group,
-            pending: None,
-            soft_members: Some(&soft_group.members),
-            ids: &group.ids,
-            configured,
-            assignor_name: settings.assignor_name(),
-            configs: &group.last_assignment_configs,
-        };
-        // An assignor that fails here fails again, and visibly, at the next heartbeat.
-        if let Ok(targets) = target::compute(&input) {
-            let epoch = GroupEpoch(group.epoch.0);
-            target::records(&input, group_id, &targets, epoch, now.wall, &mut decision.records);
+            self.fence(group, soft, now, group_id, member_id, &mut decision.records);
         }
         decision
     }

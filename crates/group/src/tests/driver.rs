@@ -19,6 +19,7 @@ use crate::{
     GroupMachine, GroupSoft,
     command::Command,
     config::GroupConfig,
+    pace::MemberCount,
     record::Record,
     reply::{Effect, Reply},
 };
@@ -52,6 +53,9 @@ pub(crate) fn config() -> GroupConfig {
         members_max: i32::MAX,
         offsets_retention_ms: 7 * 24 * 3_600_000,
         offsets_retention_check_interval_ms: 600_000,
+        fast_rebalance: false,
+        heartbeats_per_second: 2_000,
+        members: MemberCount::default(),
     }
 }
 

@@ -210,6 +210,9 @@ impl Run {
                 "group.streams.max.size" => self.config.members_max = value,
                 "group.streams.min.session.timeout.ms" => self.config.session_timeout_min_ms = value,
                 "group.streams.initial.rebalance.delay.ms" => self.config.initial_rebalance_delay_ms = value,
+                "group.streams.assignment.interval.ms" => self.config.assignment_interval_ms = value,
+                "riparian.fast.rebalance" => self.config.fast_rebalance = value > 0,
+                "riparian.fast.rebalance.heartbeats.per.second" => self.config.heartbeats_per_second = value,
                 other => return Err(format!("{other} cannot be set here")),
             }
         }

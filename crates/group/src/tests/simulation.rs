@@ -55,6 +55,7 @@ enum Loss {
 fn run(seed: u64, steps: u32) -> Vec<crate::record::Record> {
     let mut config = config();
     config.initial_rebalance_delay_ms = 3000;
+    config.fast_rebalance = seed % 2 == 1;
     let mut driver = Driver::new(config);
     driver.replay_always = false;
     let members = (0..MEMBERS).map(|index| Member {

@@ -8,6 +8,23 @@ const fn own(name: &'static str, kind: Kind, default: &'static str, doc: &'stati
 
 pub(super) static OWN_KEYS: &[ConfigKey] = &[
     own(
+        "riparian.fast.rebalance",
+        Kind::Bool,
+        "true",
+        "`true`: a streams group's assignment is computed as soon as there is a reason, and members are told to send \
+         heartbeats as often as the server can afford, unless the group sets `streams.heartbeat.interval.ms`. `false`: as \
+         in Kafka, at the next heartbeat after a fixed interval.",
+    )
+    .high(),
+    own(
+        "riparian.fast.rebalance.heartbeats.per.second",
+        Kind::int(1),
+        "2000",
+        "How many heartbeats per second all members of streams groups together may be told to send. The intervals are \
+         never shorter than 500 ms, or 100 ms while tasks of the group move, and never longer than \
+         `group.streams.heartbeat.interval.ms`.",
+    ),
+    own(
         "riparian.flush",
         Kind::Enum(&["sync", "os"]),
         "sync",

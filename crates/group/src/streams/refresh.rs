@@ -1,0 +1,159 @@
+//! What a group's members run, looked at without a heartbeat.
+//!
+//! Kafka notices that a target must change at the next heartbeat of any member. Here whatever is the reason has the group
+//! looked at at once: a member that goes, topics or settings that change, a delay or an interval that ends. The work is
+//! done by a timer that is due, so that many reasons at a time lead to one target.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use riparian_types::{GroupEpoch, GroupId, MonoMillis, Now, TopicsView, TopologyEpoch, machine::Decision};
+
+use crate::{
+    config::Settings,
+    machine::GroupMachine,
+    record::{Record, StreamsGroupMetadataValue},
+    reply::StreamsHeartbeatError,
+    soft::{GroupSoft, SoftGroup},
+    streams::{
+        Topology,
+        configured::ConfiguredTopology,
+        group::StreamsGroup,
+        metadata_hash::TopicHashes,
+        target::{self, TargetInput},
+    },
+    tasks::SubtopologyIds,
+};
+
+/// The topology made concrete with the topics that there are: what was kept of it, unless topics changed since.
+pub(super) fn configure(
+    group: &StreamsGroup,
+    soft_group: Option<&SoftGroup>,
+    hashes: &mut TopicHashes,
+    topics: &TopicsView,
+    topology: &Topology,
+    ids: &SubtopologyIds,
+) -> Result<Arc<ConfiguredTopology>, StreamsHeartbeatError> {
+    let cached = soft_group.filter(|soft_group| group.topology.is_some() && !soft_group.topics_changed);
+    let configured = match cached.and_then(|soft_group| soft_group.configured.clone()) {
+        Some(configured) => configured,
+        None => {
+            let hash = hashes.group_hash(topology, topics);
+            Arc::new(ConfiguredTopology::new(topology, ids, topics, hash)?)
+        }
+    };
+    debug_assert_eq!(
+        ConfiguredTopology::new(topology, ids, topics, TopicHashes::default().group_hash(topology, topics)).as_ref(),
+        Ok(configured.as_ref()),
+        "kept topology of a group"
+    );
+    Ok(configured)
+}
+
+/// The group's record with what follows from its topology and settings, if that or anything else changed.
+pub(super) fn next_metadata(
+    group: &StreamsGroup,
+    topology: &Topology,
+    configured: &ConfiguredTopology,
+    configs: &[(alloc::string::String, alloc::string::String)],
+    is_changed: bool,
+) -> Option<StreamsGroupMetadataValue> {
+    let validated = if configured.is_ready() { topology.epoch } else { TopologyEpoch::NONE };
+    let is_changed = is_changed
+        || configured.metadata_hash != group.metadata_hash
+        || validated != group.validated_topology_epoch
+        || *configs != *group.last_assignment_configs;
+    is_changed.then(|| StreamsGroupMetadataValue {
+        metadata_hash: configured.metadata_hash,
+        validated_topology_epoch: validated,
+        last_assignment_configs: Some(configs.to_vec()),
+        ..group.metadata_at(GroupEpoch(group.epoch.0.saturating_add(1)))
+    })
+}
+
+/// How long the last target keeps others from being computed (KIP-1263), in milliseconds; `None`: it does not.
+pub(super) fn wait_ms(group: &StreamsGroup, settings: &Settings<'_>, now: Now) -> Option<i64> {
+    let (last, interval_ms) = (group.assignment_timestamp.0, i64::from(settings.assignment_interval_ms()));
+    // A wall clock that went back must not hold the group back.
+    let may_assign = last == 0 || now.wall.0 < last;
+    let left_ms = last.saturating_add(interval_ms).saturating_sub(now.wall.0);
+    (!may_assign && left_ms > 0).then_some(left_ms)
+}
+
+impl GroupMachine {
+    /// Has the group looked at as soon as what is being decided is applied.
+    pub(crate) fn refresh_soon(&self, soft: &mut GroupSoft, now: MonoMillis, group_id: &GroupId) {
+        if self.config.fast_rebalance
+            && let Some(soft_group) = soft.groups.get_mut(group_id)
+        {
+            soft_group.arm_refresh(&mut soft.timers, now, group_id);
+        }
+    }
+
+    /// The initial rebalance delay is over: the target is computed for whoever has joined.
+    pub(crate) fn on_initial_delay(&self, soft: &mut GroupSoft, now: Now, group_id: &GroupId) -> Decision<Self> {
+        if let Some(soft_group) = soft.groups.get_mut(group_id) {
+            soft_group.initial_delay = None;
+        }
+        self.refresh(soft, now, group_id)
+    }
+
+    /// The refresh timer came up.
+    pub(crate) fn on_refresh_timer(&self, soft: &mut GroupSoft, now: Now, group_id: &GroupId) -> Decision<Self> {
+        if let Some(soft_group) = soft.groups.get_mut(group_id) {
+            soft_group.take_refresh();
+        }
+        self.refresh(soft, now, group_id)
+    }
+
+    /// Does for the group what a heartbeat does besides the member's own step. A failure is left to the next heartbeat,
+    /// which meets it again and can tell somebody.
+    fn refresh(&self, soft: &mut GroupSoft, now: Now, group_id: &GroupId) -> Decision<Self> {
+        let mut decision = Decision::nothing();
+        let group = self.groups.get(group_id).and_then(|group| group.streams());
+        let Some(group) = group.filter(|group| !group.members.is_empty()) else { return decision };
+        let (Some(topology), Some(topics)) = (&group.topology, &soft.topics) else { return decision };
+        let Some(soft_group) = soft.groups.get_mut(group_id) else { return decision };
+        let settings = Settings::new(&self.config, soft.overrides.get(group_id));
+        let (configured, configs) = if self.config.fast_rebalance {
+            let configured = configure(group, Some(soft_group), &mut soft.hashes, topics, topology, &group.ids);
+            let Ok(configured) = configured else { return decision };
+            (configured, settings.assignment_configs())
+        } else {
+            // Kafka's timer takes both as the last heartbeat left them.
+            let Some(configured) = soft_group.configured.clone() else { return decision };
+            (configured, group.last_assignment_configs.clone())
+        };
+        let metadata = match self.config.fast_rebalance {
+            true => next_metadata(group, topology, &configured, &configs, false),
+            false => None,
+        };
+        let epoch = metadata.as_ref().map_or(group.epoch, |metadata| metadata.epoch);
+        let mut records = Vec::new();
+        records.extend(metadata.map(|value| Record::StreamsGroupMetadata(group_id.clone(), Some(value))));
+        if epoch.0 > group.assignment_epoch.0 && soft_group.initial_delay.is_none() {
+            if let Some(wait_ms) = wait_ms(group, &settings, now) {
+                soft_group.arm_refresh(&mut soft.timers, now.mono.plus_ms(wait_ms), group_id);
+            } else {
+                let input = TargetInput {
+                    group,
+                    pending: None,
+                    soft_members: Some(&soft_group.members),
+                    ids: &group.ids,
+                    configured: &configured,
+                    assignor_name: settings.assignor_name(),
+                    configs: &configs,
+                };
+                let Ok(targets) = target::compute(&input) else { return decision };
+                target::records(&input, group_id, &targets, epoch, now.wall, &mut records);
+            }
+        }
+        if self.config.fast_rebalance {
+            soft_group.assignment_configs = Some(configs);
+            soft_group.topics_changed = false;
+            decision.effects.extend(soft.creations.request(now.mono, group_id, &configured.missing));
+            soft_group.configured = Some(configured);
+        }
+        decision.records = records;
+        decision
+    }
+}
