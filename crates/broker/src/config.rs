@@ -59,6 +59,7 @@ impl BrokerConfig {
             offsets_retention_check_interval_ms: properties.long("offsets.retention.check.interval.ms"),
             fast_rebalance: properties.bool("riparian.fast.rebalance"),
             heartbeats_per_second: properties.int("riparian.fast.rebalance.heartbeats.per.second"),
+            fence_restarted_processes: properties.bool("riparian.fence.restarted.processes"),
             members: MemberCount::default(),
         }
     }

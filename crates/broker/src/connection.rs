@@ -6,6 +6,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
+use riparian_types::GroupId;
+
 use crate::{authorizer::Principal, handlers::fetch::ParkedFetch, shell::ConnectionId};
 
 /// What is known of a connection while it is open.
@@ -17,7 +19,13 @@ pub struct Connection {
     listener: String,
     principal: Principal,
     long_polls: Arc<LongPolls>,
+    /// The groups that members have reported to through it.
+    groups: Mutex<Vec<GroupId>>,
 }
+
+/// Most groups that are remembered of a connection; a client has one. Members of others are not known to be gone when it
+/// closes, and wait for their sessions.
+const GROUPS_MAX: usize = 100;
 
 /// The fetches of a connection that wait for records.
 #[derive(Debug, Default)]
@@ -65,7 +73,21 @@ impl Connection {
             listener: listener.to_owned(),
             principal: Principal::anonymous(),
             long_polls: Arc::default(),
+            groups: Mutex::default(),
         }
+    }
+
+    /// Notes that a member of this group has reported through it.
+    pub(crate) fn note_group(&self, group: &GroupId) {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        if !groups.contains(group) && groups.len() < GROUPS_MAX {
+            groups.push(group.clone());
+        }
+    }
+
+    /// The groups that members have reported to through it; none the next time.
+    pub(crate) fn take_groups(&self) -> Vec<GroupId> {
+        std::mem::take(&mut *self.groups.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Its number.

@@ -16,6 +16,7 @@ use riparian_types::{GroupId, Now, Offset, java, machine::Waiter};
 use crate::{
     Broker, Wake, cluster,
     host::{Continuation, Hosted, Unavailable},
+    shell::ConnectionId,
 };
 
 impl Hosted for GroupMachine {
@@ -92,6 +93,12 @@ impl Broker {
         then: Continuation<GroupMachine>,
     ) {
         self.groups[self.group_shard(group)].ask(self, now, command, then);
+    }
+
+    /// Tells a group that a connection of its members was closed.
+    pub(crate) fn connection_closed(&self, now: Now, group: GroupId, connection: ConnectionId) {
+        let host = &self.groups[self.group_shard(&group)];
+        host.tell(self, now, Command::ConnectionClosed { group, connection: connection.0 });
     }
 
     /// Asks several shards and calls `then` with all answers, in the order of the questions.

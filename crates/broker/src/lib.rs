@@ -132,9 +132,12 @@ impl Broker {
     }
 
     /// Tells that a connection is closed. Replies to it may still come and are to be dropped.
-    pub fn disconnected(&self, _now: Now, connection: &Connection) {
+    pub fn disconnected(&self, now: Now, connection: &Connection) {
         for fetch in connection.long_polls().end() {
             fetch.abandon(self);
+        }
+        for group in connection.take_groups() {
+            self.connection_closed(now, group, connection.id());
         }
     }
 

@@ -66,6 +66,7 @@ fn config() -> GroupConfig {
         offsets_retention_ms: 7 * 24 * 3_600_000,
         offsets_retention_check_interval_ms: 600_000,
         fast_rebalance: false,
+        fence_restarted_processes: true,
         heartbeats_per_second: 2_000,
         members: MemberCount::default(),
     }
@@ -210,7 +211,11 @@ impl Play {
         let is_join = epoch == 0;
         let owned = |tasks: Vec<_>| (report == Report::Tasks).then_some(tasks);
         let heartbeat = StreamsHeartbeat {
-            caller: Caller { client_id: metadata.client_id.as_str().into(), client_host: metadata.client_host },
+            caller: Caller {
+                client_id: metadata.client_id.as_str().into(),
+                client_host: metadata.client_host,
+                connection: 0,
+            },
             support: ClientSupport { heartbeat_v1: true },
             group_id: self.group.into(),
             member_id: member.into(),

@@ -48,6 +48,13 @@ pub enum Command {
         /// Those that failed, with the error's text.
         failures: BTreeMap<TopicName, String>,
     },
+    /// A connection was closed through which members of this group have reported.
+    ConnectionClosed {
+        /// The group.
+        group: GroupId,
+        /// The connection's number, as in [`Caller`].
+        connection: u64,
+    },
     /// The dynamic configuration of a group changed. Sent for every configured group once after loading too.
     GroupConfigChanged {
         /// Whose.
@@ -71,6 +78,8 @@ pub struct Caller {
     pub client_id: ClientId,
     /// The peer's address as Java prints it: `/127.0.0.1`.
     pub client_host: String,
+    /// The number of the connection; numbers are not used twice.
+    pub connection: u64,
 }
 
 /// A heartbeat as it came: every check on its content is the machine's.

@@ -58,6 +58,8 @@ pub struct GroupConfig {
     pub fast_rebalance: bool,
     /// `riparian.fast.rebalance.heartbeats.per.second`: what all members of the server together may send.
     pub heartbeats_per_second: i32,
+    /// `riparian.fence.restarted.processes`: a process that is back need not wait for the sessions of its old members.
+    pub fence_restarted_processes: bool,
     /// The members of all machines that share these settings.
     pub members: MemberCount,
 }

@@ -321,6 +321,10 @@ impl GroupMachine {
                 soft.creations.ended(now.mono, pause_ms, attempted, failures);
                 Decision::nothing()
             }
+            Command::ConnectionClosed { group, connection } => {
+                self.on_connection_closed(soft, now, &group, connection);
+                Decision::nothing()
+            }
             Command::GroupConfigChanged { group, overrides } => {
                 self.on_group_config_changed(soft, now, group, overrides);
                 Decision::nothing()
@@ -394,6 +398,7 @@ impl Machine for GroupMachine {
             Some(Timer::Session(group_id, member_id)) => self.on_session_timer(soft, now, group_id, member_id),
             Some(Timer::Rebalance(group_id, member_id)) => self.on_rebalance_timer(soft, now, &group_id, &member_id),
             Some(Timer::InitialDelay(group_id)) => self.on_initial_delay(soft, now, &group_id),
+            Some(Timer::Ghosts(group_id, process)) => self.on_ghosts_timer(soft, now, &group_id, &process),
             Some(Timer::Refresh(group_id)) => self.on_refresh_timer(soft, now, &group_id),
             None if soft.sweep.next.is_some_and(|next| next <= now.mono) => self.sweep(soft, now),
             None => Decision::nothing(),

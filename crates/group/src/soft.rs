@@ -55,12 +55,27 @@ pub(crate) struct SoftGroup {
 pub(crate) struct SoftMember {
     pub(crate) task_offsets: Vec<TaskOffset>,
     pub(crate) task_end_offsets: Vec<TaskOffset>,
+    pub(crate) link: Link,
+    /// When it joined; 0 if that was before the machine was loaded.
+    pub(crate) joined: MonoMillis,
     /// When it is fenced unless it is heard of.
     pub(crate) session_deadline: MonoMillis,
     /// Where its session timer stands, at or before the deadline.
     session_slot: Option<MonoMillis>,
     /// When it is fenced unless it gives back its tasks, and the epoch it had when that began.
     rebalance: Option<(MonoMillis, MemberEpoch)>,
+}
+
+/// The connection through which a member reported last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// It has not reported since the machine was loaded.
+    #[default]
+    Unknown,
+    /// By the number that the broker gave it.
+    Open(u64),
+    /// It was closed then.
+    Closed(MonoMillis),
 }
 
 impl SoftMember {
@@ -169,6 +184,12 @@ impl SoftGroup {
 }
 
 impl GroupSoft {
+    /// Whether the connection of this member has been closed.
+    pub(crate) fn is_closed(&self, group_id: &GroupId, member_id: &MemberId) -> bool {
+        let member = self.groups.get(group_id).and_then(|group| group.members.get(member_id));
+        member.is_some_and(|member| matches!(member.link, Link::Closed(_)))
+    }
+
     /// Keeps the count of the whole server.
     pub(crate) fn count_members(&mut self, total: &MemberCount) {
         self.counted.set(total, self.timers.sessions());

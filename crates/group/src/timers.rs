@@ -6,7 +6,7 @@
 
 use alloc::collections::BTreeSet;
 
-use riparian_types::{GroupId, MemberId, MonoMillis};
+use riparian_types::{GroupId, MemberId, MonoMillis, ProcessId};
 
 /// What is due.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +17,8 @@ pub(crate) enum Timer {
     Rebalance(GroupId, MemberId),
     /// A member that was not heard of is fenced.
     Session(GroupId, MemberId),
+    /// A process is back whose old members may be left over.
+    Ghosts(GroupId, ProcessId),
     /// What the target follows from has changed, or an assignment interval is over.
     Refresh(GroupId),
 }

@@ -36,7 +36,10 @@ pub enum Command {
     /// `restart`: the server is killed and comes back.
     Restart,
     /// `close`: the connection is closed; the next command opens another one.
-    Close,
+    Close {
+        /// `close 2` (virtual time only): the one that heartbeats with `via=2` come through; 0 unless said.
+        connection: u64,
+    },
     /// `describe`.
     Describe {
         /// The group.
@@ -75,6 +78,13 @@ pub struct HeartbeatWords {
     pub is_lost: bool,
     /// `key=value` and plain words, in order.
     pub words: Vec<(String, Option<String>)>,
+}
+
+impl HeartbeatWords {
+    /// What the first `key=value` with this key says.
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
+        self.words.iter().find(|(name, _)| name == key).and_then(|(_, value)| value.as_deref())
+    }
 }
 
 /// What the three commands about offsets say.
@@ -199,7 +209,7 @@ impl Command {
             kind if HEARTBEATS.contains(&kind) => Self::Heartbeat(heartbeat(&words, group, is_lost)?),
             "wait" => Self::Wait { ms: duration_ms(words.0.get(1).copied().unwrap_or_default())? },
             "restart" => Self::Restart,
-            "close" => Self::Close,
+            "close" => Self::Close { connection: words.0.get(1).and_then(|word| word.parse().ok()).unwrap_or(0) },
             "describe" => Self::Describe { group },
             "list" => Self::List { states: words.list("states"), types: words.list("types") },
             "delete" => Self::Delete { group },

@@ -16,6 +16,8 @@ pub struct Heartbeat {
     pub version: Option<i16>,
     /// Where the machine is to believe it comes from; `None`: this machine.
     pub client_host: Option<String>,
+    /// Through which connection the machine is to believe it comes; 0 unless said.
+    pub connection: u64,
     pub group_id: String,
     pub member_id: String,
     pub member_epoch: i32,
@@ -48,6 +50,7 @@ struct Member {
     endpoint_epoch: i32,
     instance: Option<String>,
     client_host: Option<String>,
+    connection: u64,
     tasks: TaskLists,
 }
 
@@ -70,6 +73,7 @@ impl Members {
         let mut heartbeat = Heartbeat {
             version: None,
             client_host: member.client_host.clone(),
+            connection: member.connection,
             group_id: words.group.clone(),
             member_id: words.member.clone(),
             member_epoch: member.epoch,
@@ -114,6 +118,9 @@ impl Members {
         if words.kind == "join" {
             *member = std::mem::take(member).joining(words);
         }
+        if let Some(connection) = words.value("via").and_then(|value| value.parse().ok()) {
+            member.connection = connection;
+        }
         member.epoch = answer.member_epoch;
         member.endpoint_epoch = answer.endpoint_information_epoch;
         if let Some(tasks) = &answer.tasks {
@@ -125,8 +132,7 @@ impl Members {
 impl Member {
     /// What it is when it joins, again or for the first time.
     fn joining(self, words: &HeartbeatWords) -> Self {
-        let value =
-            |key: &str| words.words.iter().find(|(name, _)| name == key).and_then(|(_, value)| value.as_deref());
+        let value = |key| words.value(key);
         let instance = value("instance").map(text).or(self.instance);
         Self { endpoint_epoch: -1, instance, client_host: value("host").map(text), ..Self::default() }
     }
@@ -155,6 +161,7 @@ impl Heartbeat {
             "instance" => self.instance_id = nullable(),
             "rack" => self.rack_id = nullable(),
             "timeout" => self.rebalance_timeout_ms = number()?,
+            "via" => self.connection = number()?.unsigned_abs().into(),
             "topology" => self.topology = None,
             "owned" => [self.active_tasks, self.standby_tasks, self.warmup_tasks] = owned(value)?,
             "process" => self.process_id = nullable(),

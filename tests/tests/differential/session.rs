@@ -98,7 +98,7 @@ impl<'s> Session<'s> {
                 std::thread::sleep(Duration::from_millis(ms));
                 Vec::new()
             }
-            Command::Close => {
+            Command::Close { .. } => {
                 self.connection = None;
                 Vec::new()
             }

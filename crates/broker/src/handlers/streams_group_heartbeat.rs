@@ -41,6 +41,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         return Ok(());
     }
     let group = GroupId::from(&*request.group_id);
+    ctx.connection.note_group(&group);
     let heartbeat = Box::new(command(&ctx, group.clone(), request));
     let to = ctx.to;
     ctx.broker.ask_group(
@@ -106,7 +107,11 @@ fn topic_names<'a>(subtopology: &'a req::Subtopology<'_>) -> impl Iterator<Item 
 
 fn command(ctx: &Context<'_>, group_id: GroupId, request: StreamsGroupHeartbeatRequest<'_>) -> StreamsHeartbeat {
     StreamsHeartbeat {
-        caller: Caller { client_id: ctx.client_id.clone(), client_host: ctx.connection.client_host().to_owned() },
+        caller: Caller {
+            client_id: ctx.client_id.clone(),
+            client_host: ctx.connection.client_host().to_owned(),
+            connection: ctx.connection.id().0,
+        },
         support: ClientSupport { heartbeat_v1: ctx.version() >= 1 },
         group_id,
         member_id: MemberId::from(&*request.member_id),

@@ -22,7 +22,7 @@ use crate::{
     pace::{self, Pace},
     record::{MemberState, Record},
     reply::{Effect, GroupState, Reply, Status, StatusCode, StreamsHeartbeatError, StreamsHeartbeatReply},
-    soft::{GroupSoft, SoftGroup},
+    soft::{GroupSoft, Link, SoftGroup},
     streams::{
         Topology,
         configured::ConfiguredTopology,
@@ -101,7 +101,9 @@ fn beat(
     }
     let owned = Owned::reported(&heartbeat, &group.ids);
     let Admission { metadata: stored, replaced, is_new, by_previous_epoch } =
-        membership::admit(group, &heartbeat, owned.as_ref())?;
+        membership::admit(group, &heartbeat, owned.as_ref(), |holder| {
+            machine.config.fence_restarted_processes && soft.is_closed(&group_id, holder)
+        })?;
     let start = start_of(group, &heartbeat, replaced.as_ref());
     if let Some(replaced) = &replaced {
         membership::replacement_records(group, &heartbeat, replaced, &stored, &start, &mut records);
@@ -285,6 +287,10 @@ fn beat(
     };
     let session = || Timer::Session(group_id.clone(), member_id.clone());
     let rebalance = || Timer::Rebalance(group_id.clone(), member_id.clone());
+    soft_member.link = Link::Open(heartbeat.caller.connection);
+    if is_join {
+        soft_member.joined = now.mono;
+    }
     soft_member.extend_session(timers, now.mono, session_timeout_ms, session);
     match next {
         Some(Progress { state: MemberState::UnrevokedTasks, epoch, .. }) => {
@@ -300,6 +306,9 @@ fn beat(
         soft_member.task_end_offsets = offsets;
     }
     let effect = creations.request(now.mono, &group_id, &configured.missing);
+    if is_join {
+        machine.look_for_ghosts(soft, now, &group_id, &metadata.process_id);
+    }
     Ok(Outcome { records, effect, reply })
 }
 
@@ -352,7 +361,7 @@ fn start_of<'a>(
     let stored = group.members.get(replaced.unwrap_or(&heartbeat.member_id)).map(|member| &member.progress);
     match (stored, replaced) {
         (Some(left), Some(_)) => {
-            Cow::Owned(Progress { epoch: MemberEpoch::JOIN, previous_epoch: MemberEpoch::JOIN, ..left.clone() })
+            Cow::Owned(Progress { epoch: MemberEpoch::JOIN, previous_epoch: MemberEpoch::JOIN, ..leave::away(left) })
         }
         (Some(progress), None) => Cow::Borrowed(progress),
         (None, _) => Cow::Owned(Progress::default()),

@@ -71,7 +71,7 @@ pub(super) fn leave(
 }
 
 /// A static member that left keeps its tasks; nobody else gets them until its session is over.
-fn away(progress: &Progress) -> Progress {
+pub(super) fn away(progress: &Progress) -> Progress {
     Progress {
         epoch: MemberEpoch::LEAVE_STATIC,
         previous_epoch: progress.previous_epoch,

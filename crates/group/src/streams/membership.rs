@@ -51,11 +51,12 @@ pub(super) struct Admission {
     pub(super) by_previous_epoch: bool,
 }
 
-/// Lets a member in that joins or reports.
+/// Lets a member in that joins or reports. `is_closed` tells whether the connection of a member has been closed.
 pub(super) fn admit(
     group: &StreamsGroup,
     heartbeat: &StreamsHeartbeat,
     owned: Option<&Owned>,
+    is_closed: impl FnOnce(&MemberId) -> bool,
 ) -> Result<Admission, StreamsHeartbeatError> {
     let holder = match &heartbeat.instance_id {
         Some(instance) => match group.static_members.get(instance) {
@@ -66,7 +67,7 @@ pub(super) fn admit(
         None => None,
     };
     match (holder, heartbeat.member_epoch) {
-        (Some((instance, holder)), MemberEpoch::JOIN) => take_over(group, heartbeat, instance, holder),
+        (Some((instance, holder)), MemberEpoch::JOIN) => take_over(group, heartbeat, instance, holder, is_closed),
         (None, MemberEpoch::JOIN) => Ok(join(group, heartbeat)),
         (Some((instance, holder)), _) if *holder != heartbeat.member_id => {
             Err(fenced_instance(heartbeat, instance, holder))
@@ -183,11 +184,13 @@ fn take_over(
     heartbeat: &StreamsHeartbeat,
     instance: &InstanceId,
     holder: &MemberId,
+    is_closed: impl FnOnce(&MemberId) -> bool,
 ) -> Result<Admission, StreamsHeartbeatError> {
     let Some(stored) = group.members.get(holder) else {
         return Ok(join(group, heartbeat));
     };
-    if stored.progress.epoch != MemberEpoch::LEAVE_STATIC {
+    let is_restarted = || heartbeat.process_id.as_ref() == Some(&stored.metadata.process_id) && is_closed(holder);
+    if stored.progress.epoch != MemberEpoch::LEAVE_STATIC && !is_restarted() {
         return Err(StreamsHeartbeatError::UnreleasedInstanceId(format!(
             "Static member {} can't join with instance id {instance}, which member {holder} still holds; it is free \
              once that member leaves or its session expires.",

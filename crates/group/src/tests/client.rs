@@ -33,6 +33,7 @@ impl Client {
             caller: Caller {
                 client_id: "client".into(),
                 client_host: self.host.clone().unwrap_or_else(|| "/127.0.0.1".into()),
+                connection: 0,
             },
             support: ClientSupport { heartbeat_v1: true },
             group_id: group.into(),

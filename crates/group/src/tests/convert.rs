@@ -42,6 +42,7 @@ pub(crate) fn heartbeat(request: &script::Heartbeat) -> StreamsHeartbeat {
         caller: Caller {
             client_id: "client".into(),
             client_host: request.client_host.clone().unwrap_or_else(|| THIS_MACHINE.into()),
+            connection: request.connection,
         },
         support: ClientSupport { heartbeat_v1: request.version != Some(0) },
         group_id: name(&request.group_id),

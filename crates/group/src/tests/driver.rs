@@ -54,6 +54,7 @@ pub(crate) fn config() -> GroupConfig {
         offsets_retention_ms: 7 * 24 * 3_600_000,
         offsets_retention_check_interval_ms: 600_000,
         fast_rebalance: false,
+        fence_restarted_processes: true,
         heartbeats_per_second: 2_000,
         members: MemberCount::default(),
     }

@@ -119,7 +119,9 @@ impl Run {
                 let step = self.driver.restart();
                 Ok(self.shown(&step))
             }
-            Line::Close => Ok(Vec::new()),
+            Line::Close { connection } => {
+                Ok(self.command(|_| Command::ConnectionClosed { group: "g".into(), connection }))
+            }
             Line::Describe { group } => {
                 Ok(self.command(|waiter| Command::StreamsDescribe(waiter, convert::name(&group))))
             }
@@ -211,6 +213,7 @@ impl Run {
                 "group.streams.min.session.timeout.ms" => self.config.session_timeout_min_ms = value,
                 "group.streams.initial.rebalance.delay.ms" => self.config.initial_rebalance_delay_ms = value,
                 "group.streams.assignment.interval.ms" => self.config.assignment_interval_ms = value,
+                "riparian.fence.restarted.processes" => self.config.fence_restarted_processes = value > 0,
                 "riparian.fast.rebalance" => self.config.fast_rebalance = value > 0,
                 "riparian.fast.rebalance.heartbeats.per.second" => self.config.heartbeats_per_second = value,
                 other => return Err(format!("{other} cannot be set here")),

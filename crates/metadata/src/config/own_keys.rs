@@ -25,6 +25,14 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
          `group.streams.heartbeat.interval.ms`.",
     ),
     own(
+        "riparian.fence.restarted.processes",
+        Kind::Bool,
+        "true",
+        "`true`: when all connections of a Kafka Streams process have closed and the same process (by the id that it keeps \
+         in its state directory) joins again, its old members are fenced soon after. `false`: as in Kafka, when their \
+         sessions end.",
+    ),
+    own(
         "riparian.flush",
         Kind::Enum(&["sync", "os"]),
         "sync",
