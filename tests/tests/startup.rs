@@ -157,6 +157,46 @@ fn directory_that_cannot_be_written_is_one_clear_error() {
     check_refused(&refused, &["taken"]);
 }
 
+/// What becomes of a topic that is created after this was done to the data directory; the server must end.
+fn check_data_gone(take_away: impl Fn(&Path)) -> Option<[u8; 2]> {
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let data = dir.path().join("data");
+    let program = serve(&["--port", "0"], &data);
+    let port = port_of(&program);
+    create_topic(port, "kept");
+    take_away(&data);
+    let mut connection = Connection::open(port);
+    connection.send_frame(&create_topic_request(1, "lost"));
+    let code = connection.read_frame().map(|reply| {
+        let error_at = 4 + 4 + 4 + 2 + "lost".len();
+        [reply[error_at], reply[error_at + 1]]
+    });
+    let finished = program.finish(LIMIT);
+    check_ended_by(&finished, "was removed, renamed or replaced while the server ran");
+    code
+}
+
+fn check_ended_by(finished: &Finished, reason: &str) {
+    assert!(!finished.status.success() && finished.stderr.contains(reason), "{}", finished.both());
+    assert!(!finished.stderr.contains("panicked"), "{}", finished.stderr);
+}
+
+#[test]
+fn data_removed_under_a_running_server_ends_it_and_nothing_is_acknowledged() {
+    let code = check_data_gone(|data| std::fs::remove_dir_all(data).expect("it is there"));
+    assert_ne!(code, Some([0, 0]), "a topic that is nowhere was acknowledged");
+}
+
+#[test]
+fn data_renamed_or_replaced_under_a_running_server_ends_it() {
+    check_data_gone(|data| std::fs::rename(data, data.with_extension("moved")).expect("it is there"));
+    check_data_gone(|data| {
+        std::fs::rename(data, data.with_extension("moved")).expect("it is there");
+        std::fs::create_dir(data).expect("the name is free");
+        std::fs::write(data.join(".lock"), b"").expect("the directory is there");
+    });
+}
+
 #[test]
 fn second_server_on_a_directory_is_refused() {
     let server = Server::start(&[]);

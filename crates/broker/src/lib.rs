@@ -227,6 +227,7 @@ impl Broker {
             match outcome {
                 // A topic that was deleted, or a log that is being opened again.
                 Ok(_) if log.unavailable() == Some(Unavailable::Closed) => partition.fail_waiters(self, now),
+                Err(_) if log.unavailable() == Some(Unavailable::Closed) => partition.fail_waiters(self, now),
                 // It failed before this sync came to it.
                 Ok(end) if log.unavailable().is_some() && end < log.end_offset() => {
                     tracing::error!(topic = %partition.topic, partition = %partition.index, "log failed, what was not durable is lost");
@@ -276,7 +277,7 @@ impl Broker {
 
     fn reopen(&self, now: Now, partition: &Partition) {
         match self.logs.reopen(&partition.topic, partition.topic_id, partition.index, now.wall) {
-            Ok(log) => partition.replace_log(log),
+            Ok(log) => partition.replace_log(log, now),
             // The topic was deleted meanwhile, and perhaps made anew.
             Err(riparian_log::OpenError::OtherTopic { .. } | riparian_log::OpenError::Partition { .. }) => {}
             // Told when the server started.
@@ -311,6 +312,11 @@ impl Broker {
 
     pub(crate) fn me(&self) -> Arc<Self> {
         self.myself.upgrade().expect("whoever calls a method holds the broker")
+    }
+
+    /// Whether the data directory is still where it was; touches the disk.
+    pub fn data_is_in_place(&self) -> bool {
+        self.logs.is_in_place()
     }
 
     /// Makes everything durable and writes down what makes the next start fast. To be called when no request comes any

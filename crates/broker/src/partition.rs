@@ -83,8 +83,11 @@ impl Partition {
     }
 
     /// Puts a log that was opened again in the place of the one that failed.
-    pub(crate) fn replace_log(&self, log: Arc<PartitionLog>) {
-        *self.log.write().unwrap_or_else(PoisonError::into_inner) = log;
+    pub(crate) fn replace_log(&self, log: Arc<PartitionLog>, now: Now) {
+        let mut place = self.log.write().unwrap_or_else(PoisonError::into_inner);
+        // Whoever finds the old log still in its place has had its failures noted by now.
+        log.takes_the_place_of(&place, now.wall);
+        *place = log;
     }
 
     /// Notes that something was appended; true if the caller must start the job that syncs it.

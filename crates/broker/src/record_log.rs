@@ -69,7 +69,7 @@ impl RecordLog for PartitionRecordLog {
     fn reopen(&mut self, now: Now) -> Result<(), LogFailure> {
         let partition = &self.partition;
         let log = self.logs.reopen(&partition.topic, partition.topic_id, partition.index, now.wall).map_err(failure)?;
-        self.partition.replace_log(log);
+        self.partition.replace_log(log, now);
         Ok(())
     }
 }

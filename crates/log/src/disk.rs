@@ -105,7 +105,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
 }
 
 /// Holds an exclusive lock until it is dropped.
-pub trait LockGuard: Send + Sync + fmt::Debug {}
+pub trait LockGuard: Send + Sync + fmt::Debug {
+    /// Whether the file is still where it was: not removed, renamed or replaced behind our back.
+    fn is_in_place(&self) -> bool {
+        true
+    }
+}
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -79,7 +79,7 @@ pub struct Logs {
     topics: RwLock<BTreeMap<TopicName, TopicLogs>>,
     /// Writers of the checkpoint files take turns.
     checkpoints: Mutex<()>,
-    _lock: Box<dyn LockGuard>,
+    lock: Box<dyn LockGuard>,
 }
 
 #[derive(Debug)]
@@ -132,7 +132,7 @@ impl Logs {
             meta,
             topics: RwLock::default(),
             checkpoints: Mutex::default(),
-            _lock: lock,
+            lock,
         };
         logs.load(&mut report, now)?;
         Ok((logs, report))
@@ -151,6 +151,11 @@ impl Logs {
     /// The data directory.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Whether the data directory is still where it was. If not, whatever is written is lost, or somebody else's.
+    pub fn is_in_place(&self) -> bool {
+        self.lock.is_in_place()
     }
 
     /// The log of a partition, if it was created or found.
@@ -286,6 +291,7 @@ impl Logs {
             Some((log, _)) => log,
             None => PartitionLog::new_empty(options(), old.topic_id()),
         });
+        log.takes_the_place_of(&old, now);
         let mut topics = self.write_topics();
         let slot = usize::try_from(partition.0).ok().and_then(|index| topics.get_mut(topic)?.partitions.get_mut(index));
         // The topic may have been deleted meanwhile, or made anew.

@@ -238,7 +238,13 @@ impl PartitionLog {
         leader_epoch: LeaderEpoch,
         batch: &ProducedBatch<'_>,
     ) -> Result<Appended, AppendError> {
-        let mut state = self.available()?;
+        let mut state = self.state();
+        if let Some(unavailable) = state.unavailable {
+            if unavailable != Unavailable::Damaged {
+                state.producers.note_failed(batch.header(), now.wall);
+            }
+            return Err(unavailable.into());
+        }
         if let Verdict::Duplicate(before) = state.producers.check(batch.header())? {
             return Ok(Appended {
                 base_offset: before.base_offset(),
@@ -255,7 +261,10 @@ impl PartitionLog {
         let mut header = *batch.header();
         header.stamp(batch.batch().body(), state.end, leader_epoch, batch.stamped_time());
         let base_offset = header.base_offset;
-        self.write(&mut state, now, &[(header, batch.batch().body())])?;
+        if let Err(error) = self.write(&mut state, now, &[(header, batch.batch().body())]) {
+            state.producers.note_failed(&header, now.wall);
+            return Err(error);
+        }
         Ok(Appended {
             base_offset,
             last_offset: header.last_offset(),
@@ -290,6 +299,15 @@ impl PartitionLog {
             log_start_offset: state.start,
             duplicate: false,
         })
+    }
+
+    /// Notes that this log was opened again in the place of one that had batches which were cut off or refused: what
+    /// their producers sent behind them is not taken before they come again.
+    pub fn takes_the_place_of(&self, before: &Self, now: WallMillis) {
+        let before = before.state().producers.clone();
+        let mut state = self.state();
+        let end = state.end;
+        state.producers.note_cut_off(&before, end, now);
     }
 
     /// Forbids any further use; used before the directory goes away.

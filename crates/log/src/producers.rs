@@ -8,6 +8,8 @@
 //!
 //! **Invariant:** the state is a function of the batches in the log: rebuilt by reading them, it is the same (up to
 //! producers that have expired, and to the batches before the last of each producer, which a snapshot doesn't carry).
+//! Beside it stands what is known of producers that the log doesn't know because their batches could not be kept: a later
+//! one must not be taken before those came again. Only a server that lives on needs it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -124,6 +126,16 @@ impl Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Producers {
     entries: BTreeMap<ProducerId, Entry>,
+    /// Producers that are not in the log, and would be if the disk had done what it should.
+    lost: BTreeMap<ProducerId, Lost>,
+}
+
+/// The first batch that was sent and not kept.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    epoch: ProducerEpoch,
+    sequence: Sequence,
+    last_seen: WallMillis,
 }
 
 impl Producers {
@@ -138,7 +150,7 @@ impl Producers {
             return Ok(Verdict::Append);
         }
         // A producer that isn't known may go on at any sequence number: it may have expired.
-        let Some(entry) = self.entries.get(&header.producer_id) else { return Ok(Verdict::Append) };
+        let Some(entry) = self.entries.get(&header.producer_id) else { return self.check_unknown(header) };
         let (epoch, sequence) = (header.producer_epoch, header.base_sequence);
         if epoch == entry.epoch {
             let same = |batch: &&RememberedBatch| {
@@ -166,6 +178,52 @@ impl Producers {
             return Err(ProducerError::InsideTransaction { producer_id: header.producer_id });
         }
         Ok(Verdict::Append)
+    }
+
+    /// A producer that isn't known, but perhaps would be.
+    fn check_unknown(&self, header: &BatchHeader) -> Result<Verdict, ProducerError> {
+        let Some(lost) = self.lost.get(&header.producer_id) else { return Ok(Verdict::Append) };
+        let (producer_id, epoch, sequence) = (header.producer_id, header.producer_epoch, header.base_sequence);
+        if epoch < lost.epoch {
+            return Err(ProducerError::Fenced { producer_id, epoch, last_epoch: lost.epoch });
+        }
+        // Sequence numbers begin anew after the largest; half of them are later than this one.
+        let ahead = if epoch == lost.epoch { sequence.0.wrapping_sub(lost.sequence.0) & i32::MAX } else { sequence.0 };
+        if ahead == 0 || (epoch == lost.epoch && ahead > i32::MAX / 2) {
+            return Ok(Verdict::Append);
+        }
+        let (last_epoch, last_sequence) = (lost.epoch, Sequence::NONE);
+        Err(ProducerError::OutOfOrder { producer_id, epoch, sequence, last_epoch, last_sequence })
+    }
+
+    /// Notes a batch that could not be appended: if its producer is not known, what it sent behind it must not come in
+    /// its place.
+    pub(crate) fn note_failed(&mut self, header: &BatchHeader, now: WallMillis) {
+        if header.has_producer_id() {
+            self.note_lost(header.producer_id, header.producer_epoch, header.base_sequence, now);
+        }
+    }
+
+    /// Notes what `before` knew and this log doesn't: batches from this offset on, which were appended and then cut off.
+    pub(crate) fn note_cut_off(&mut self, before: &Self, end: Offset, now: WallMillis) {
+        for (&id, lost) in &before.lost {
+            self.note_lost(id, lost.epoch, lost.sequence, lost.last_seen);
+        }
+        for (&id, entry) in &before.entries {
+            if let Some(first) = entry.batches.iter().find(|batch| batch.base_offset() >= end) {
+                self.note_lost(id, entry.epoch, first.first_sequence(), now);
+            }
+        }
+    }
+
+    fn note_lost(&mut self, id: ProducerId, epoch: ProducerEpoch, sequence: Sequence, last_seen: WallMillis) {
+        if self.entries.contains_key(&id) {
+            return;
+        }
+        let lost = self.lost.entry(id).or_insert(Lost { epoch, sequence, last_seen });
+        if epoch > lost.epoch {
+            *lost = Lost { epoch, sequence, last_seen };
+        }
     }
 
     /// Notes a batch of data that is in the log.
@@ -200,6 +258,7 @@ impl Producers {
 
     fn entry(&mut self, header: &BatchHeader, now: WallMillis) -> &mut Entry {
         let epoch = header.producer_epoch;
+        self.lost.remove(&header.producer_id);
         let entry = self.entries.entry(header.producer_id).or_insert_with(|| Entry::new(epoch, now));
         entry.set_epoch(epoch);
         entry.last_timestamp = header.max_timestamp;
@@ -209,10 +268,9 @@ impl Producers {
 
     /// Forgets producers that were silent for so long and have no open transaction.
     pub(crate) fn expire(&mut self, now: WallMillis, expiration_ms: u64) {
-        self.entries.retain(|_, entry| {
-            let silent_ms = u64::try_from(now.0.saturating_sub(entry.last_seen.0)).unwrap_or(0);
-            entry.transaction_start.is_some() || silent_ms < expiration_ms
-        });
+        let silent_ms = |last_seen: WallMillis| u64::try_from(now.0.saturating_sub(last_seen.0)).unwrap_or(0);
+        self.entries.retain(|_, entry| entry.transaction_start.is_some() || silent_ms(entry.last_seen) < expiration_ms);
+        self.lost.retain(|_, lost| silent_ms(lost.last_seen) < expiration_ms);
     }
 
     /// The bytes of a snapshot file.
@@ -252,7 +310,8 @@ impl Producers {
         if usize::try_from(i32::from_be_bytes(*count)) != Ok(entries.len()) || !odd.is_empty() {
             return None;
         }
-        Some(Self { entries: entries.iter().map(|entry| parse_entry(entry, now)).collect() })
+        let entries = entries.iter().map(|entry| parse_entry(entry, now)).collect();
+        Some(Self { entries, lost: BTreeMap::new() })
     }
 }
 
@@ -339,6 +398,45 @@ mod tests {
     #[test]
     fn an_unknown_producer_may_start_anywhere() {
         assert_eq!(offer(&mut Producers::default(), header(3, 77, 1, 0)), Ok(None));
+    }
+
+    #[test]
+    fn what_follows_a_lost_first_batch_waits_for_it() {
+        let refused = |result| assert!(matches!(result, Err(ProducerError::OutOfOrder { .. })), "{result:?}");
+        let mut producers = Producers::default();
+        producers.note_failed(&header(3, 20, 10, 0), NOW);
+        producers.note_failed(&header(3, 30, 10, 0), NOW);
+        refused(offer(&mut producers, header(3, 30, 10, 0)));
+        refused(offer(&mut producers, header(3, 21, 10, 0)));
+        refused(offer(&mut producers, header(4, 20, 10, 0)));
+        assert!(matches!(offer(&mut producers, header(2, 20, 10, 0)), Err(ProducerError::Fenced { .. })));
+        assert_eq!(offer(&mut producers, header(3, 20, 10, 0)), Ok(None));
+        assert_eq!(offer(&mut producers, header(3, 30, 10, 10)), Ok(None));
+        refused(offer(&mut producers, header(3, 20, 9, 20)));
+        // Another epoch begins at 0; what was lost is past then.
+        let mut producers = Producers::default();
+        producers.note_failed(&header(3, 20, 10, 0), NOW);
+        assert_eq!(offer(&mut producers, header(4, 0, 1, 0)), Ok(None));
+        assert_eq!(offer(&mut producers, header(4, 1, 1, 1)), Ok(None));
+        // Numbers that begin anew are later ones.
+        let mut producers = Producers::default();
+        producers.note_failed(&header(0, i32::MAX - 1, 2, 0), NOW);
+        refused(offer(&mut producers, header(0, 0, 1, 0)));
+        assert_eq!(offer(&mut producers, header(0, i32::MAX - 1, 2, 0)), Ok(None));
+        assert_eq!(offer(&mut producers, header(0, 0, 1, 2)), Ok(None));
+        // A producer that the log knows needs no memory of it.
+        producers.note_failed(&header(0, 1, 1, 3), NOW);
+        assert!(producers.lost.is_empty());
+    }
+
+    #[test]
+    fn what_was_lost_is_forgotten_with_its_producer() {
+        let mut producers = Producers::default();
+        producers.note_failed(&header(0, 7, 1, 0), NOW);
+        producers.expire(WallMillis(NOW.0 + 99), 100);
+        assert!(offer(&mut producers, header(0, 8, 1, 0)).is_err());
+        producers.expire(WallMillis(NOW.0 + 100), 100);
+        assert_eq!(offer(&mut producers, header(0, 8, 1, 0)), Ok(None));
     }
 
     #[test]

@@ -7,13 +7,14 @@
 use std::{num::NonZero, path::Path, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, Result, anyhow};
+use riparian_broker::Broker;
 use riparian_log::FsDisk;
 use tempfile::TempDir;
 use tokio::{
     runtime::{self, Handle},
     sync::watch,
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -37,6 +38,8 @@ use crate::{
 
 /// Threads for work that blocks, mostly syncs of files, which profit from running side by side.
 const BLOCKING_THREADS_MAX: usize = 16;
+/// How often to see whether the data directory is still there.
+const DATA_CHECK: Duration = Duration::from_secs(2);
 /// How long answers that are owed may take when the server ends.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 /// Descriptors for everything that is neither a log's file nor a connection.
@@ -102,7 +105,16 @@ async fn serve(config: &Config, data_dir: &Path, files_max: NonZero<usize>, cloc
         tracing::info!(version = env!("CARGO_PKG_VERSION"), listener = %listener.bind, advertised = %at, data = %data_dir.display(), "ready");
     }
 
-    let signal = signals.next().await;
+    let signal = tokio::select! {
+        signal = signals.next() => signal,
+        () = data_gone(broker) => {
+            // There is nothing left to be made durable, and nothing to be answered that would be true.
+            return Err(anyhow!(
+                "the data directory {} was removed, renamed or replaced while the server ran; nothing that is written \
+                 would be kept", data_dir.display()
+            ));
+        }
+    };
     tracing::info!("{signal}: stopping");
     let _ = stop.send(true);
     let end = end(acceptor, accepting, background);
@@ -112,6 +124,18 @@ async fn serve(config: &Config, data_dir: &Path, files_max: NonZero<usize>, cloc
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Waits until the data directory is no longer where it was.
+async fn data_gone(broker: Arc<Broker>) {
+    loop {
+        sleep(DATA_CHECK).await;
+        let looked_at = Arc::clone(&broker);
+        // Without an answer nothing is known.
+        if !tokio::task::spawn_blocking(move || looked_at.data_is_in_place()).await.unwrap_or(true) {
+            return;
+        }
+    }
 }
 
 fn start_background<P: Port>(acceptor: &Arc<Acceptor<P>>, limits: Limits) -> JoinSet<()> {

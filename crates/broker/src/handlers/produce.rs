@@ -168,7 +168,15 @@ fn append(
     if batch.header().is_transactional() {
         return Err((ErrorCode::InvalidTxnState, Some(texts::NO_TRANSACTIONS.to_owned())));
     }
-    match log.append_produced(ctx.now, partition.leader_epoch(), &batch) {
+    let mut log = log;
+    let mut outcome = log.append_produced(ctx.now, partition.leader_epoch(), &batch);
+    let current = partition.log();
+    if matches!(outcome, Err(AppendError::Unavailable(_))) && !Arc::ptr_eq(&log, &current) {
+        // It was opened again meanwhile, and what the producer sends next comes to the new one.
+        outcome = current.append_produced(ctx.now, partition.leader_epoch(), &batch);
+        log = current;
+    }
+    match outcome {
         Ok(appended) => Ok(Written { partition, log, appended }),
         Err(error) => {
             if matches!(error, AppendError::Unavailable(why) if why != Unavailable::Damaged) {

@@ -8,7 +8,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, IoSlice},
     num::NonZeroUsize,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -115,9 +115,14 @@ impl Disk for FsDisk {
     }
 
     fn sync_data(&self, path: &Path) -> Result<(), DiskError> {
-        self.open(path, false)
-            .and_then(|file| file.sync_data())
-            .map_err(|error| DiskError::new(DiskOperation::SyncData, path, error))
+        let sync = |file: Arc<File>| {
+            file.sync_data()?;
+            if file.metadata()?.nlink() == 0 {
+                return Err(io::Error::other("somebody has removed the file, and what is written to it is lost"));
+            }
+            Ok(())
+        };
+        self.open(path, false).and_then(sync).map_err(|error| DiskError::new(DiskOperation::SyncData, path, error))
     }
 
     fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {
@@ -169,7 +174,7 @@ impl Disk for FsDisk {
         let lock = || {
             let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
             file.try_lock().map_err(io::Error::from)?;
-            Ok(FsLock { _file: file })
+            Ok(FsLock { file, path: path.to_owned() })
         };
         match lock() {
             Ok(lock) => Ok(Box::new(lock)),
@@ -181,10 +186,21 @@ impl Disk for FsDisk {
 /// The operating system holds the lock as long as the file is open.
 #[derive(Debug)]
 struct FsLock {
-    _file: File,
+    file: File,
+    path: PathBuf,
 }
 
-impl LockGuard for FsLock {}
+impl LockGuard for FsLock {
+    fn is_in_place(&self) -> bool {
+        let same = |here: fs::Metadata, there: fs::Metadata| (here.dev(), here.ino()) == (there.dev(), there.ino());
+        match (self.file.metadata(), fs::metadata(&self.path)) {
+            (Ok(here), Ok(there)) => same(here, there),
+            (_, Err(error)) => error.kind() != io::ErrorKind::NotFound,
+            // Who can't look can't tell.
+            (Err(_), Ok(_)) => true,
+        }
+    }
+}
 
 fn write_all_at(file: &File, mut position: u64, parts: &[&[u8]]) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
@@ -322,6 +338,36 @@ mod tests {
         disk.write_at(&path, 3, &parts).unwrap();
         disk.write_at(&path, 3, &[]).unwrap();
         assert_eq!(disk.read(&path, 3, 9999).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_file_that_somebody_removed_is_not_durable() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = FsDisk::new(FsDisk::HANDLES_DEFAULT);
+        let path = dir.path().join("f");
+        disk.write_at(&path, 0, &[b"one"]).unwrap();
+        disk.sync_data(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        disk.write_at(&path, 3, &[b"two"]).unwrap();
+        let error = disk.sync_data(&path).unwrap_err();
+        assert!(error.to_string().contains("removed the file") && !error.is_not_found(), "{error}");
+    }
+
+    #[test]
+    fn a_lock_knows_whether_its_file_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = FsDisk::new(FsDisk::HANDLES_DEFAULT);
+        let (path, moved) = (dir.path().join(".lock"), dir.path().join("moved"));
+        let lock = disk.lock(&path).unwrap();
+        assert!(lock.is_in_place());
+        fs::rename(&path, &moved).unwrap();
+        assert!(!lock.is_in_place());
+        fs::write(&path, b"").unwrap();
+        assert!(!lock.is_in_place(), "another file");
+        fs::rename(&moved, &path).unwrap();
+        assert!(lock.is_in_place());
+        fs::remove_dir_all(dir.path()).unwrap();
+        assert!(!lock.is_in_place());
     }
 
     #[test]

@@ -143,6 +143,51 @@ fn a_failed_log_is_opened_again_without_what_was_not_durable() {
 }
 
 #[test]
+fn batches_behind_one_that_was_lost_wait_for_it() {
+    let fixture = Fixture::new(LogConfig::KAFKA);
+    let reopen = || fixture.logs().reopen(&TopicName::from("t"), TOPIC_ID, PartitionIndex(0), at(0).wall).unwrap();
+    let send = |log: &PartitionLog, id, sequence| produce(log, 0, &build(0, 2, producer(id, 0, sequence)));
+    let refused = |result: Result<Appended, AppendError>| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, AppendError::Producer(ProducerError::OutOfOrder { .. })), "{error:?}");
+    };
+    let log = fixture.log();
+    send(&log, 1, 0).unwrap();
+    log.sync().unwrap();
+    // Producer 1 is known, 2 is new and pipelines, 3 comes while the log is closed, 4 is new and has a full disk.
+    send(&log, 1, 2).unwrap();
+    send(&log, 2, 0).unwrap();
+    send(&log, 2, 2).unwrap();
+    fixture.disk.set_faults(MemFaults { sync_fails: true, ..MemFaults::default() });
+    log.sync().unwrap_err();
+    fixture.disk.set_faults(MemFaults::default());
+    send(&log, 3, 0).unwrap_err();
+    let log = reopen();
+    assert_eq!(log.end_offset(), Offset(2));
+    fixture.disk.set_faults(MemFaults { capacity_bytes: Some(0), ..MemFaults::default() });
+    send(&log, 4, 0).unwrap_err();
+    fixture.disk.set_faults(MemFaults::default());
+    for (id, later) in [(1, 4), (2, 4), (2, 2), (3, 2), (4, 2)] {
+        refused(send(&log, id, later));
+    }
+    // A second failure forgets nothing.
+    send(&log, 1, 2).unwrap();
+    fixture.disk.set_faults(MemFaults { sync_fails: true, ..MemFaults::default() });
+    log.sync().unwrap_err();
+    fixture.disk.set_faults(MemFaults::default());
+    let log = reopen();
+    for (id, later) in [(1, 4), (2, 4), (2, 2), (3, 2), (4, 2)] {
+        refused(send(&log, id, later));
+    }
+    for (id, first) in [(1, 2), (2, 0), (3, 0), (4, 0)] {
+        send(&log, id, first).unwrap();
+        send(&log, id, first + 2).unwrap();
+    }
+    log.sync().unwrap();
+    assert_eq!(log.end_offset(), Offset(18));
+}
+
+#[test]
 fn a_log_is_not_opened_again_while_it_is_synced() {
     let fixture = Fixture::new(LogConfig::KAFKA);
     let reopen = || fixture.logs().reopen(&TopicName::from("t"), TOPIC_ID, PartitionIndex(0), at(0).wall);
