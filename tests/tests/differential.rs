@@ -3,7 +3,7 @@
 //! Every script holds what a Kafka broker answers and writes; where ours differs on purpose the line says which
 //! difference of `docs/differences.md` that is. A line that neither side may show fails.
 //! One server of each kind serves all scripts, several at a time: groups and topics carry the script's name. Scripts that
-//! restart the server run alone, at the end.
+//! restart the server run alone, at the end; those that begin with `server` have one of their own.
 //! With `RIPARIAN_BLESS=1` the scripts are rewritten to what Kafka does, never to what ours does.
 //! With `RIPARIAN_MARK=D-04` lines in which ours differs are marked with that reason.
 //! With `RIPARIAN_SIDE=kafka` or `=riparian` only that side runs.
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use riparian_testkit::{Runner, Script, is_blessing};
+use riparian_testkit::{Command, Runner, Script, is_blessing};
 use riparian_tests::{Against, Server};
 
 use crate::session::Session;
@@ -119,7 +119,8 @@ fn run_all(paths: &[PathBuf], runner: Runner, against: Against) -> Vec<Outcome> 
     let server = Mutex::new(Server::start_this(against, SETTINGS));
     barrier::wait_for_coordinator(server.lock().unwrap_or_else(PoisonError::into_inner).port());
     let restarts = |path: &&PathBuf| Script::load(path).is_ok_and(|script| script.commands().any(|it| it == "restart"));
-    let (alone, together): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(restarts);
+    let (own, shared): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(|path| !settings_of(path).is_empty());
+    let (alone, together): (Vec<&PathBuf>, Vec<&PathBuf>) = shared.into_iter().partition(restarts);
     let todo = Mutex::new(together);
     let outcomes = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -135,7 +136,24 @@ fn run_all(paths: &[PathBuf], runner: Runner, against: Against) -> Vec<Outcome> 
     });
     let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
     outcomes.extend(alone.into_iter().map(|path| run(path, runner, &server)));
+    drop(server);
+    outcomes.extend(own.into_iter().map(|path| {
+        let more = settings_of(path);
+        let more: Vec<(&str, &str)> = more.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let server = Mutex::new(Server::start_this(against, &[SETTINGS, &more].concat()));
+        barrier::wait_for_coordinator(server.lock().unwrap_or_else(PoisonError::into_inner).port());
+        run(path, runner, &server)
+    }));
     outcomes
+}
+
+/// What the script wants its server to be started with besides.
+fn settings_of(path: &Path) -> Vec<(String, String)> {
+    let script = Script::load(path).ok();
+    match script.as_ref().and_then(|script| script.commands().next()).map(Command::parse) {
+        Some(Ok(Command::Server(settings))) => settings,
+        _ => Vec::new(),
+    }
 }
 
 fn run(path: &Path, runner: Runner, server: &Mutex<Server>) -> Outcome {

@@ -147,6 +147,8 @@ pub struct OffsetCommit {
     pub member_epoch: MemberEpoch,
     /// The request can report a stale member epoch as such (version 9 or later).
     pub knows_member_epochs: bool,
+    /// How long the offsets are to be kept from now on; `None`: as the server is set up.
+    pub retention_ms: Option<i64>,
     /// Offsets of single partitions.
     pub offsets: Vec<OffsetToCommit>,
 }

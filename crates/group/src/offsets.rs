@@ -129,7 +129,10 @@ impl GroupMachine {
                 leader_epoch: offset.leader_epoch,
                 metadata: offset.metadata,
                 commit_timestamp: now.wall,
-                expire_timestamp: WallMillis(-1),
+                expire_timestamp: commit.retention_ms.map_or(WallMillis(-1), |ms| {
+                    // -1 stands for none.
+                    WallMillis(now.wall.0.saturating_add(ms).max(0))
+                }),
                 topic_id: offset.topic_id,
             };
             Record::OffsetCommit(commit.group_id.clone(), offset.topic, offset.partition, Some(value))

@@ -15,7 +15,7 @@ pub enum Command {
     Await(Vec<(String, i32)>),
     /// `created t u=text`: the server has tried to create topics; with a text it could not (virtual time only).
     CreationEnded(Vec<(String, Option<String>)>),
-    /// `server group.streams.max.size=1`: a setting of the server (virtual time only).
+    /// `server group.streams.max.size=1`: settings of the server; the first command of its script.
     Server(Vec<(String, String)>),
     /// `topology@1 0: a > r / 1: ~r +c`: what members have that join from now on.
     Topology(Topology),
@@ -100,6 +100,8 @@ pub struct OffsetWords {
     pub epoch: i32,
     /// `v8`.
     pub version: Option<i16>,
+    /// `retention=1`: how long they are to be kept, in milliseconds; up to version 4.
+    pub retention_ms: Option<i64>,
     /// `stable`: not while a transaction may still change it.
     pub require_stable: bool,
     /// Topic, partition, and what is committed there.
@@ -273,7 +275,7 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
     }
     for word in words.0.iter().skip(2) {
         let Some((name, offset)) = word.split_once('=') else { continue };
-        if ["in", "epoch", "of", "instance"].contains(&name) {
+        if ["in", "epoch", "of", "instance", "retention"].contains(&name) {
             continue;
         }
         let (topic, index) = partition(name)?;
@@ -288,6 +290,7 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
         instance: words.value("instance").map(text),
         epoch: words.number("epoch")?.unwrap_or(-1),
         version,
+        retention_ms: words.number("retention")?,
         require_stable: words.has("stable"),
         partitions,
         all: words.value("of").is_none(),

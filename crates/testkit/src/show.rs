@@ -345,6 +345,12 @@ pub fn with_epochs(tasks: Vec<Task>, epochs: impl IntoIterator<Item = Option<i32
 }
 
 /// An internal topic as it is described.
-pub fn internal_topic(name: &str, partitions: i32, configs: Vec<(String, String)>) -> InternalTopic {
-    InternalTopic { name: name.to_owned(), partitions, configs }
+pub fn internal_topic(
+    name: &str,
+    partitions: i32,
+    replication_factor: i16,
+    configs: Vec<(String, String)>,
+) -> InternalTopic {
+    let replication_factor = (replication_factor > 0).then_some(replication_factor);
+    InternalTopic { name: name.to_owned(), partitions, replication_factor, configs }
 }

@@ -4,7 +4,7 @@
 //! @3 0: a b > r / 1: ~r:4{retention.ms=7} +c = r    epoch 3 (0 without @)
 //!    subtopology 0 reads a and b and writes to r
 //!    subtopology 1 reads the repartition topic r, fixed at 4 partitions; has the changelog c; r is copartitioned
-//!    *pattern is a source topic by regular expression; = 5 is an index as such
+//!    *pattern is a source topic by regular expression; = 5 is an index as such; +c^3 is to have three replicas
 //! ```
 
 use std::fmt;
@@ -46,6 +46,8 @@ pub struct InternalTopic {
     pub name: String,
     /// How many partitions it must have; 0: derived.
     pub partitions: i32,
+    /// How many replicas it is to have; `None`: as many as the server likes.
+    pub replication_factor: Option<i16>,
     /// Its settings.
     pub configs: Vec<(String, String)>,
 }
@@ -138,10 +140,15 @@ fn internal_topic(text: &str) -> Result<InternalTopic, CommandError> {
         None => (text, ""),
     };
     let (name, partitions) = text.rsplit_once(':').unwrap_or((text, "0"));
-    let partitions = partitions.parse().map_err(|_| CommandError::new(text, "a topic, such as ~r or ~r:4"))?;
+    let wrong = || CommandError::new(text, "a topic, such as ~r, ~r:4 or ~r^3:4");
+    let partitions = partitions.parse().map_err(|_| wrong())?;
+    let (name, replicas) = match name.split_once('^') {
+        Some((name, replicas)) => (name, Some(replicas.parse().map_err(|_| wrong())?)),
+        None => (name, None),
+    };
     let configs = configs.split(',').filter_map(|config| config.split_once('='));
     let configs = configs.map(|(key, value)| (key.into(), value.into())).collect();
-    Ok(InternalTopic { name: name.into(), partitions, configs })
+    Ok(InternalTopic { name: name.into(), partitions, replication_factor: replicas, configs })
 }
 
 impl fmt::Display for Topology {
@@ -186,6 +193,9 @@ impl fmt::Display for Subtopology {
 impl fmt::Display for InternalTopic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name)?;
+        if let Some(replicas) = self.replication_factor {
+            write!(f, "^{replicas}")?;
+        }
         if self.partitions != 0 {
             write!(f, ":{}", self.partitions)?;
         }
@@ -204,7 +214,7 @@ mod tests {
     #[test]
     fn topologies_are_printed_as_they_are_read() {
         for text in
-            ["@0 0: in", "@3 0: a b > r s / 1: ~r:4{retention.ms=7,segment.ms=1} ~s +c = r s", "@0 0: a *x = a 5"]
+            ["@0 0: in", "@3 0: a b > r s / 1: ~r:4{retention.ms=7,segment.ms=1} ~s +c^3 = r s", "@0 0: a *x = a 5"]
         {
             assert_eq!(Topology::parse(text).map(|topology| topology.to_string()), Ok(text.to_owned()));
         }

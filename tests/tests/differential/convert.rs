@@ -71,7 +71,7 @@ fn topic_info(topic: &InternalTopic) -> request::TopicInfo<'_> {
     request::TopicInfo {
         name: topic.name.as_str().into(),
         partitions: topic.partitions,
-        replication_factor: -1,
+        replication_factor: topic.replication_factor.unwrap_or(-1),
         topic_configs: key_values(&topic.configs),
         ..request::TopicInfo::default()
     }
@@ -159,7 +159,10 @@ fn described_topology(topology: &describe::Topology<'_>) -> Topology {
         let configs = |topic: &describe::TopicInfo<'_>| {
             topic.topic_configs.iter().map(|it| (it.key.to_string(), it.value.to_string())).collect()
         };
-        topics.iter().map(|topic| internal_topic(&topic.name, topic.partitions, configs(topic))).collect()
+        topics
+            .iter()
+            .map(|topic| internal_topic(&topic.name, topic.partitions, topic.replication_factor, configs(topic)))
+            .collect()
     };
     let subtopologies = topology.subtopologies.iter().flatten().map(|it| Subtopology {
         id: it.subtopology_id.to_string(),

@@ -109,7 +109,9 @@ impl<'s> Session<'s> {
             Command::Commit(words) => self.commit(&words)?,
             Command::Fetch(words) => self.fetch(&words)?,
             Command::Forget(words) => self.forget(&words)?,
-            Command::Unheard(_) | Command::CreationEnded(_) | Command::Server(_) => {
+            // The server was started for this script, with these settings.
+            Command::Server(_) => return Ok(Vec::new()),
+            Command::Unheard(_) | Command::CreationEnded(_) => {
                 return Err("only a machine can be told that".to_owned());
             }
         };
@@ -438,6 +440,7 @@ impl<'s> Session<'s> {
             generation_id_or_member_epoch: words.epoch,
             member_id: words.member.clone().unwrap_or_default().into(),
             group_instance_id: words.instance.clone().map(Into::into),
+            retention_time_ms: words.retention_ms.unwrap_or(-1),
             topics,
             ..OffsetCommitRequest::default()
         };

@@ -200,7 +200,12 @@ fn topology(value: StreamsGroupTopologyValue<'_>) -> Topology {
                 let configs = |topic: &riparian_records::stored::streams_group_topology_value::TopicInfo<'_>| {
                     topic.topic_configs.iter().map(|it| (it.key.to_string(), it.value.to_string())).collect()
                 };
-                topics.iter().map(|topic| internal_topic(&topic.name, topic.partitions, configs(topic))).collect()
+                topics
+                    .iter()
+                    .map(|topic| {
+                        internal_topic(&topic.name, topic.partitions, topic.replication_factor, configs(topic))
+                    })
+                    .collect()
             });
         let copartition_groups = it.copartition_groups.iter().map(|group| CopartitionGroup {
             source_topics: group.source_topics.clone(),

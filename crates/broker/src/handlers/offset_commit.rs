@@ -94,6 +94,8 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         instance_id: request.group_instance_id.map(|id| InstanceId::from(&*id)),
         member_epoch: MemberEpoch(request.generation_id_or_member_epoch),
         knows_member_epochs: ctx.version() >= 9,
+        // Up to version 4 a client may say how long.
+        retention_ms: (request.retention_time_ms != -1).then_some(request.retention_time_ms),
         offsets,
     };
     let to = ctx.to;

@@ -17,6 +17,7 @@ use super::*;
 mod clients;
 mod damage;
 mod fetches;
+mod internal_topics;
 mod offsets_of_tasks;
 mod storage;
 

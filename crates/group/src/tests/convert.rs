@@ -77,7 +77,7 @@ pub(crate) fn topology(it: &script::Topology) -> Topology {
     let internal = |it: &script::InternalTopic| InternalTopic {
         name: it.name.as_str().into(),
         partitions: it.partitions,
-        replication_factor: -1,
+        replication_factor: it.replication_factor.unwrap_or(-1),
         configs: it.configs.clone(),
     };
     let copartition = |it: &script::CopartitionGroup| CopartitionGroup {
@@ -98,7 +98,9 @@ pub(crate) fn topology(it: &script::Topology) -> Topology {
 }
 
 fn shown_topology(it: &Topology) -> script::Topology {
-    let internal = |it: &InternalTopic| show::internal_topic(it.name.as_str(), it.partitions, it.configs.clone());
+    let internal = |it: &InternalTopic| {
+        show::internal_topic(it.name.as_str(), it.partitions, it.replication_factor, it.configs.clone())
+    };
     let copartition = |it: &CopartitionGroup| script::CopartitionGroup {
         source_topics: it.source_topics.clone(),
         source_topic_regex: it.source_topic_regex.clone(),

@@ -206,7 +206,8 @@ impl Run {
     }
 
     fn set_up(&mut self, entries: &[(String, String)]) -> Lines {
-        for (key, value) in entries {
+        // Topics are created by somebody else.
+        for (key, value) in entries.iter().filter(|(key, _)| key != "riparian.replication.cap") {
             let value = value.parse().map_err(|_| format!("{value} is no number"))?;
             match key.as_str() {
                 "group.streams.max.size" => self.config.members_max = value,
@@ -216,6 +217,9 @@ impl Run {
                 "riparian.fence.restarted.processes" => self.config.fence_restarted_processes = value > 0,
                 "riparian.fast.rebalance" => self.config.fast_rebalance = value > 0,
                 "riparian.fast.rebalance.heartbeats.per.second" => self.config.heartbeats_per_second = value,
+                "offsets.retention.check.interval.ms" => {
+                    self.config.offsets_retention_check_interval_ms = value.into();
+                }
                 other => return Err(format!("{other} cannot be set here")),
             }
         }
@@ -283,6 +287,7 @@ impl Run {
             instance_id: words.instance.as_deref().map(Into::into),
             member_epoch: MemberEpoch(words.epoch),
             knows_member_epochs: version >= COMMIT_WITH_EPOCH,
+            retention_ms: words.retention_ms,
             offsets: offsets.collect(),
         };
         let step = self.driver.command(|waiter| Command::OffsetCommit(waiter, commit));
