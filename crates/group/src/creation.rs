@@ -62,6 +62,12 @@ impl Creations {
         self.0.remove(topic);
     }
 
+    /// Whether an attempt for one of these topics has failed and is to be repeated later.
+    pub(crate) fn has_failed(&self, now: MonoMillis, missing: &[InternalTopic]) -> bool {
+        let failed = |attempt: &Attempt| attempt.until > now && attempt.failure.is_some();
+        missing.iter().any(|topic| self.0.get(&topic.name).is_some_and(failed))
+    }
+
     /// What to tell members about failed attempts, to be put behind a status.
     pub(crate) fn failure_text(&self, now: MonoMillis, missing: &[InternalTopic]) -> Option<String> {
         let failures: Vec<String> = (missing.iter())

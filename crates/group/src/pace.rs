@@ -51,12 +51,17 @@ impl Drop for Counted {
     }
 }
 
+/// How long after the end of a delay members report: by then the target is there.
+const WAKE_MS: i64 = 20;
+
 /// What a group's members wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// As configured. A client that is told of a missing source topic gives up after two intervals, so that the interval
-    /// must not shrink for it.
+    /// must not shrink for it; and what is wrong until somebody does something, clients log at each heartbeat.
     Patient,
+    /// A delay that ends in so many milliseconds. Clients log at each heartbeat that they wait.
+    Waiting(i64),
     /// Nothing at present.
     Stable,
     /// Tasks, or topics that are being created.
@@ -72,6 +77,7 @@ pub(crate) fn heartbeat_interval_ms(config: &GroupConfig, settings: &Settings<'_
         Pace::Patient => return configured,
         Pace::Stable => STABLE_MS,
         Pace::Moving => MOVING_MS,
+        Pace::Waiting(ms) => ms.saturating_add(WAKE_MS).max(MOVING_MS),
     };
     let budget = i64::from(config.heartbeats_per_second.max(1));
     let affordable = i64::from(config.members.get()) * 1000 / budget;

@@ -177,6 +177,11 @@ impl SoftGroup {
         self.refresh = Some(at);
     }
 
+    /// Whether that is planned.
+    pub(crate) const fn awaits_refresh(&self) -> bool {
+        self.refresh.is_some()
+    }
+
     /// The timer came up.
     pub(crate) fn take_refresh(&mut self) {
         self.refresh = None;

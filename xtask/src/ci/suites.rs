@@ -35,7 +35,7 @@ pub(super) enum Work {
 }
 
 /// Conformance targets about our own binary, where another broker has nothing to show, and the one that starts both.
-const OURS_ONLY: &[&str] = &["differential", "field_cases", "heartbeat_cost", "startup"];
+const OURS_ONLY: &[&str] = &["differential", "field_cases", "heartbeat_cost", "rebalance", "startup"];
 
 /// Conformance targets whose tests wait for tools more than for the server, and may run side by side.
 const SIDE_BY_SIDE: &[&str] = &["files", "tools"];

@@ -141,6 +141,7 @@ fn beat(
         None => Cow::Owned(settings.assignment_configs()),
     };
     let next_metadata = refresh::next_metadata(group, &topology, &configured, &configs, is_changed);
+    let is_changed = next_metadata.is_some();
     let epoch = next_metadata.as_ref().map_or(group.epoch, |metadata| metadata.epoch);
     records.extend(next_metadata.map(|value| Record::StreamsGroupMetadata(group_id.clone(), Some(value))));
     // A refinement that moves on in a stable group would advance the group and the assignment epoch here (KIP-1071
@@ -177,6 +178,9 @@ fn beat(
     } else if let Some(left_ms) = refresh::wait_ms(group, &settings, now) {
         wait_ms = Some(left_ms);
         (Cow::Borrowed(stored_target), group.assignment_epoch, Some(Delay::AssignmentInterval))
+    } else if !is_changed && soft_group.is_some_and(|soft_group| soft_group.awaits_refresh()) {
+        // Others of the process that has begun to leave may follow.
+        (Cow::Borrowed(stored_target), group.assignment_epoch, None)
     } else if planted::is_in(Bug::TargetNeverComputed) && !is_join {
         (Cow::Borrowed(stored_target), group.assignment_epoch, Some(Delay::AssignmentInterval))
     } else {
@@ -220,12 +224,6 @@ fn beat(
         .then(|| endpoint_map(group, &configured, replaced.as_ref(), (&member_id, metadata, &progress.assigned)));
     let shutdown_requested_by = (soft_group.and_then(|soft_group| soft_group.shutdown_requested_by.as_ref()))
         .or_else(|| heartbeat.shutdown_application.then_some(&member_id));
-    let pace = match configured.problem.as_ref().map(|problem| problem.code) {
-        Some(StatusCode::MissingInternalTopics) => Pace::Moving,
-        Some(_) => Pace::Patient,
-        None if delay.is_some() || next.is_some() || group.is_moving() => Pace::Moving,
-        None => Pace::Stable,
-    };
     let statuses = Statuses {
         settings: &settings,
         metadata,
@@ -234,6 +232,25 @@ fn beat(
         problem: configured.problem.clone().map(|status| with_failures(status, soft, now, &configured)),
         shutdown_requested_by,
         knows_missing_tags: heartbeat.support.heartbeat_v1,
+    }
+    .list();
+    let delayed_ms = match delay {
+        Some(Delay::InitialRebalanceDelay) => {
+            running_delay.or(new_delay).and_then(|deadline| i64::try_from(deadline.since(now.mono)).ok())
+        }
+        Some(Delay::AssignmentInterval) => wait_ms,
+        None => None,
+    };
+    let has = |code| statuses.iter().any(|status| status.code == code);
+    let pace = match configured.problem.as_ref().map(|problem| problem.code) {
+        Some(StatusCode::MissingInternalTopics) if !soft.creations.has_failed(now.mono, &configured.missing) => {
+            Pace::Moving
+        }
+        Some(_) => Pace::Patient,
+        None if has(StatusCode::StaleTopology) => Pace::Patient,
+        None if let Some(ms) = delayed_ms => Pace::Waiting(ms),
+        None if next.is_some() || group.is_moving() => Pace::Moving,
+        None => Pace::Stable,
     };
     let reply = StreamsHeartbeatReply {
         member_id: member_id.clone(),
@@ -244,7 +261,7 @@ fn beat(
         heartbeat_interval_ms: pace::heartbeat_interval_ms(&machine.config, &settings, pace),
         acceptable_recovery_lag: settings.acceptable_recovery_lag(),
         task_offset_interval_ms: settings.task_offset_interval_ms(),
-        statuses: statuses.list(),
+        statuses,
         tasks,
         endpoint_information_epoch: endpoint_epoch,
         partitions_by_user_endpoint,

@@ -12,12 +12,16 @@ use crate::{
     reply::{StreamsHeartbeatError, StreamsHeartbeatReply},
     soft::GroupSoft,
     streams::{
-        group::{Progress, StreamsGroup},
+        group::{Member, Progress, StreamsGroup},
         heartbeat::Outcome,
         membership::{fenced_instance, unknown_instance, unknown_member},
     },
     tasks::Holdings,
 };
+
+/// An instance that is closed leaves thread by thread. A target for the first of them would keep the right one from being
+/// computed for an assignment interval, so that the others are waited for, this many milliseconds at most.
+const PROCESS_LEAVES_MS: i64 = 200;
 
 /// A member leaves, for good (-1) or to come back (-2). Its epoch is not checked.
 pub(super) fn leave(
@@ -105,7 +109,11 @@ impl GroupMachine {
             soft_group.on_member_gone(&mut soft.timers, group_id, member_id, is_last);
         }
         if !is_last {
-            self.refresh_soon(soft, now.mono, group_id);
+            let process = group.members.get(member_id).map(|member| &member.metadata.process_id);
+            let is_followed =
+                |(id, member): (&MemberId, &Member)| id != member_id && Some(&member.metadata.process_id) == process;
+            let wait_ms = if group.members.iter().any(is_followed) { PROCESS_LEAVES_MS } else { 0 };
+            self.refresh_soon(soft, now.mono.plus_ms(wait_ms), group_id);
         }
     }
 

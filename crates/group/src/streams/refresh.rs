@@ -80,12 +80,12 @@ pub(super) fn wait_ms(group: &StreamsGroup, settings: &Settings<'_>, now: Now) -
 }
 
 impl GroupMachine {
-    /// Has the group looked at as soon as what is being decided is applied.
-    pub(crate) fn refresh_soon(&self, soft: &mut GroupSoft, now: MonoMillis, group_id: &GroupId) {
+    /// Has the group looked at at this time; now means: as soon as what is being decided is applied.
+    pub(crate) fn refresh_soon(&self, soft: &mut GroupSoft, at: MonoMillis, group_id: &GroupId) {
         if self.config.fast_rebalance
             && let Some(soft_group) = soft.groups.get_mut(group_id)
         {
-            soft_group.arm_refresh(&mut soft.timers, now, group_id);
+            soft_group.arm_refresh(&mut soft.timers, at, group_id);
         }
     }
 
