@@ -62,6 +62,18 @@ fn groups_are_listed_and_described() {
     {
         assert!(described.contains(text), "no {text} in {described}");
     }
+    // What was read is committed by and by; a watch sees it.
+    let mut feeder = own_program("Feeder");
+    feeder.args(["--bootstrap", &server.bootstrap(), "--topic", "text-lines", "--quiet", "true"]);
+    feeder.args(["--from", "0", "--count", "100", "--rate", "1000000"]);
+    Program::start("feeder", &mut feeder).finish(LIMIT).success();
+    let mut watch = riparian();
+    watch.args(["groups", "describe", "word-count", "--json", "--watch", "0.1", "--bootstrap", &server.bootstrap()]);
+    let watch = Program::start("watch", &mut watch);
+    watch.wait_for_line("all is read", LIMIT, |line| {
+        line.matches(r#""topic":"text-lines""#).count() == 2 && line.matches(r#""lag":0"#).count() == 4
+    });
+    run(&server, &["groups", "describe", "word-count"]).success().says("COMMITTED").says("word-count-counts-changelog");
     application.terminate(LIMIT).says("closed");
 }
 

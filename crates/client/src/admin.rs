@@ -4,11 +4,13 @@
 //! answer.
 
 mod groups;
+mod offsets;
 mod topics;
 
 pub use groups::{
     GroupListing, StreamsGroup, StreamsMember, StreamsSubtopology, TaskIds, Tasks, describe_streams_group, list_groups,
 };
+pub use offsets::{GroupOffset, group_offsets};
 pub use topics::{
     ConfigEntry, CreatedTopic, NewTopic, Partition, Topic, TopicSummary, create_topic, delete_topic, describe_topic,
     list_topics,

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -143,16 +143,35 @@ pub(crate) enum GroupsCommand {
     /// List all groups
     List {
         #[command(flatten)]
+        watch: WatchOptions,
+        #[command(flatten)]
         server: ServerOptions,
     },
-    /// Show the members and tasks of streams groups
+    /// Show the members, tasks and offsets of streams groups
+    #[command(after_help = "\
+A member is \"moving\" while it does not run yet what it is meant to run. LAG is how many records of an input topic have \
+not been committed yet; - stands for what is not known.")]
     Describe {
         /// The groups' ids; for a Kafka Streams application its application.id
         #[arg(required = true)]
         groups: Vec<String>,
         #[command(flatten)]
+        watch: WatchOptions,
+        #[command(flatten)]
         server: ServerOptions,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchOptions {
+    /// Show it again every so many seconds, until Ctrl-C; with --json one document per line
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
+    pub(crate) watch: Option<Duration>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| (0.1..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "allowed is 0.1 to 3600".to_owned())
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

@@ -1,17 +1,17 @@
 //! `riparian groups`.
 
-use std::{fmt::Write, thread, time::Duration};
+use std::{fmt::Write, io::IsTerminal, thread, time::Duration};
 
 use anyhow::{Context, Result};
 use riparian_client::{
     ClientError, Cluster, ServerError,
-    admin::{self, StreamsGroup, StreamsMember, TaskIds, Tasks},
+    admin::{self, GroupOffset, StreamsGroup, StreamsMember, TaskIds, Tasks},
 };
 use riparian_protocol::ErrorCode;
 use serde::Serialize;
 
 use crate::{
-    cli::{GroupsCommand, ServerOptions},
+    cli::{GroupsCommand, ServerOptions, WatchOptions},
     output::{print, print_json, table},
     remote::connect,
 };
@@ -22,8 +22,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(command: GroupsCommand) -> Result<()> {
     match command {
-        GroupsCommand::List { server } => list(&server),
-        GroupsCommand::Describe { groups, server } => describe(&server, &groups),
+        GroupsCommand::List { watch, server } => show(&server, &watch, list),
+        GroupsCommand::Describe { groups, watch, server } => {
+            show(&server, &watch, |cluster| describe(cluster, &groups))
+        }
     }
 }
 
@@ -46,6 +48,16 @@ struct GroupJson<'a> {
     assignor: Option<&'a str>,
     subtopologies: Vec<SubtopologyJson<'a>>,
     members: Vec<MemberJson<'a>>,
+    offsets: Vec<OffsetJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct OffsetJson<'a> {
+    topic: &'a str,
+    partition: i32,
+    committed: i64,
+    end: Option<i64>,
+    lag: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -77,40 +89,83 @@ struct TasksJson {
     warmup: Vec<String>,
 }
 
-fn list(server: &ServerOptions) -> Result<()> {
-    let groups = admin::list_groups(&mut connect(server)?)?;
-    if server.json {
-        let groups: Vec<_> = groups
-            .iter()
-            .map(|group| ListingJson {
-                group: &group.group_id,
-                kind: &group.group_type,
-                state: &group.state,
-                coordinator: group.coordinator,
-            })
-            .collect();
-        return print_json(&groups);
-    }
-    if groups.is_empty() {
-        return print("There are no groups.\n");
-    }
-    print(&table(
-        ["GROUP", "TYPE", "STATE", "COORDINATOR"],
-        groups.into_iter().map(|group| [group.group_id, group.group_type, group.state, group.coordinator.to_string()]),
-    ))
+/// What one look at the server gives.
+struct Seen {
+    text: String,
+    json: serde_json::Value,
 }
 
-fn describe(server: &ServerOptions, group_ids: &[String]) -> Result<()> {
-    let mut cluster = connect(server)?;
-    let mut groups = Vec::new();
+fn list(cluster: &mut Cluster) -> Result<Seen> {
+    let groups = admin::list_groups(cluster)?;
+    let listing = |group: &admin::GroupListing| {
+        serde_json::to_value(ListingJson {
+            group: &group.group_id,
+            kind: &group.group_type,
+            state: &group.state,
+            coordinator: group.coordinator,
+        })
+    };
+    let json = groups.iter().map(listing).collect::<Result<_, _>>()?;
+    let text = match groups.is_empty() {
+        true => "There are no groups.\n".to_owned(),
+        false => table(
+            ["GROUP", "TYPE", "STATE", "COORDINATOR"],
+            groups.into_iter().map(|it| [it.group_id, it.group_type, it.state, it.coordinator.to_string()]),
+        ),
+    };
+    Ok(Seen { text, json })
+}
+
+fn describe(cluster: &mut Cluster, group_ids: &[String]) -> Result<Seen> {
+    let (mut texts, mut json) = (Vec::new(), Vec::new());
     for group_id in group_ids {
-        groups.push(ask(&mut cluster, group_id).with_context(|| format!("group {group_id:?} was not described"))?);
+        let group = ask(cluster, group_id).with_context(|| format!("group {group_id:?} was not described"))?;
+        let offsets = admin::group_offsets(cluster, group_id)?
+            .with_context(|| format!("the offsets of group {group_id:?} were not told"))?;
+        texts.push(group_text(&group, &offsets));
+        json.push(serde_json::to_value(group_json(&group, &offsets))?);
     }
+    Ok(Seen { text: texts.join("\n"), json: json.into() })
+}
+
+/// Shows what `look` sees, once or again and again. Whoever watches wants to see a server come back: what fails between
+/// two looks is told, and the next one connects anew.
+fn show(
+    server: &ServerOptions,
+    watch: &WatchOptions,
+    mut look: impl FnMut(&mut Cluster) -> Result<Seen>,
+) -> Result<()> {
+    let mut cluster = connect(server)?;
+    let seen = look(&mut cluster)?;
+    let Some(pause) = watch.watch else {
+        return if server.json { print_json(&seen.json) } else { print(&seen.text) };
+    };
+    show_again(server, &seen)?;
+    let mut cluster = Some(cluster);
+    loop {
+        thread::sleep(pause);
+        let looked = match &mut cluster {
+            Some(cluster) => look(cluster),
+            lost => connect(server).and_then(|found| look(lost.insert(found))),
+        };
+        match looked {
+            Ok(seen) => show_again(server, &seen)?,
+            Err(error) => {
+                eprintln!("riparian: {error:#}");
+                cluster = None;
+            }
+        }
+    }
+}
+
+fn show_again(server: &ServerOptions, seen: &Seen) -> Result<()> {
     if server.json {
-        return print_json(&groups.iter().map(group_json).collect::<Vec<_>>());
+        return print(&format!("{}\n", seen.json));
     }
-    let texts: Vec<_> = groups.iter().map(group_text).collect();
-    print(&texts.join("\n"))
+    // A terminal is cleared; elsewhere one look follows another.
+    let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+    let end = if clear.is_empty() { "\n" } else { "" };
+    print(&format!("{clear}{}{end}", seen.text))
 }
 
 /// Asks for a group; a coordinator that is only just starting is given a little time.
@@ -129,7 +184,7 @@ fn is_passing(error: &ServerError) -> bool {
     error.error_code().is_some_and(ErrorCode::is_retriable)
 }
 
-fn group_json(group: &StreamsGroup) -> GroupJson<'_> {
+fn group_json<'a>(group: &'a StreamsGroup, offsets: &'a [GroupOffset]) -> GroupJson<'a> {
     GroupJson {
         group: &group.group_id,
         state: &group.state,
@@ -148,6 +203,16 @@ fn group_json(group: &StreamsGroup) -> GroupJson<'_> {
             })
             .collect(),
         members: group.members.iter().map(member_json).collect(),
+        offsets: offsets
+            .iter()
+            .map(|it| OffsetJson {
+                topic: &it.topic,
+                partition: it.partition,
+                committed: it.committed,
+                end: it.end,
+                lag: it.lag(),
+            })
+            .collect(),
     }
 }
 
@@ -182,7 +247,7 @@ fn task_names(tasks: &TaskIds) -> Vec<String> {
         .collect()
 }
 
-fn group_text(group: &StreamsGroup) -> String {
+fn group_text(group: &StreamsGroup, offsets: &[GroupOffset]) -> String {
     let mut text = format!(
         "{}: {}, group epoch {}, assignment epoch {}, {} members",
         group.group_id,
@@ -195,21 +260,35 @@ fn group_text(group: &StreamsGroup) -> String {
         write!(text, ", topology epoch {epoch}").expect("writing to a string succeeds");
     }
     text.push('\n');
-    if group.members.is_empty() {
-        return text;
+    if !group.subtopologies.is_empty() {
+        let list = |names: &[String]| if names.is_empty() { "-".to_owned() } else { names.join(" ") };
+        let rows = group.subtopologies.iter().map(|it| {
+            [format!("  {}", it.id), list(&it.source_topics), list(&it.changelog_topics), list(&it.sink_topics)]
+        });
+        text.push_str(&table(["  SUBTOPOLOGY", "READS", "CHANGELOGS", "REPARTITIONS TO"], rows));
     }
-    let rows = group.members.iter().map(|member| {
-        [
-            format!("  {}", member.member_id),
-            member.client_id.clone(),
-            member.client_host.clone(),
-            member.member_epoch.to_string(),
-            task_names(&member.assignment.active).join(" "),
-            task_names(&member.assignment.standby).join(" "),
-            task_names(&member.assignment.warmup).join(" "),
-            if member.assignment == member.target { String::new() } else { "moving".to_owned() },
-        ]
-    });
-    text.push_str(&table(["  MEMBER", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY", "WARM-UP", ""], rows));
+    if !group.members.is_empty() {
+        let rows = group.members.iter().map(|member| {
+            [
+                format!("  {}", member.member_id),
+                member.client_id.clone(),
+                member.client_host.clone(),
+                member.member_epoch.to_string(),
+                task_names(&member.assignment.active).join(" "),
+                task_names(&member.assignment.standby).join(" "),
+                task_names(&member.assignment.warmup).join(" "),
+                if member.assignment == member.target { String::new() } else { "moving".to_owned() },
+            ]
+        });
+        text.push_str(&table(["  MEMBER", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY", "WARM-UP", ""], rows));
+    }
+    if !offsets.is_empty() {
+        let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let rows = offsets.iter().map(|it| {
+            let (topic, partition) = (format!("  {}", it.topic), it.partition.to_string());
+            [topic, partition, it.committed.to_string(), number(it.end), number(it.lag())]
+        });
+        text.push_str(&table(["  TOPIC", "PARTITION", "COMMITTED", "END", "LAG"], rows));
+    }
     text
 }
