@@ -12,6 +12,8 @@
 
 #[path = "differential/barrier.rs"]
 mod barrier;
+#[path = "differential/classic.rs"]
+mod classic;
 #[path = "differential/convert.rs"]
 mod convert;
 #[path = "differential/session.rs"]
@@ -44,6 +46,11 @@ const SETTINGS: &[(&str, &str)] = &[
     ("group.streams.assignment.interval.ms", "0"),
     // Ours only: when a target is computed, and how often members report, is as in Kafka.
     ("riparian.fast.rebalance", "false"),
+    ("group.min.session.timeout.ms", "100"),
+    ("group.initial.rebalance.delay.ms", "1000"),
+    // One thread each, so that what is sent later is also done later, whatever the connection.
+    ("num.network.threads", "1"),
+    ("num.io.threads", "1"),
 ];
 
 /// A script and how it went.

@@ -3,10 +3,10 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use riparian_types::GroupId;
+use riparian_types::{GroupId, machine::Waiter};
 
 use crate::{authorizer::Principal, handlers::fetch::ParkedFetch, shell::ConnectionId};
 
@@ -27,7 +27,7 @@ pub struct Connection {
 /// closes, and wait for their sessions.
 const GROUPS_MAX: usize = 100;
 
-/// The fetches of a connection that wait for records.
+/// What waits on a connection for something to happen: fetches for records, members for their groups.
 #[derive(Debug, Default)]
 pub(crate) struct LongPolls {
     inner: Mutex<Waiting>,
@@ -38,12 +38,28 @@ struct Waiting {
     /// Nobody has the time to wait any more.
     ended: bool,
     fetches: BTreeMap<u64, Weak<ParkedFetch>>,
+    /// By the slot of the request.
+    group_waits: BTreeMap<u64, GroupWait>,
+}
+
+/// A request that waits for an event of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupWait {
+    pub(crate) group: GroupId,
+    pub(crate) waiter: Waiter,
+}
+
+/// Everything that waited on a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    pub(crate) fetches: Vec<Arc<ParkedFetch>>,
+    pub(crate) group_waits: Vec<GroupWait>,
 }
 
 impl LongPolls {
     /// Notes a fetch; false if there is no time to wait.
     pub(crate) fn begin(&self, id: u64, fetch: &Arc<ParkedFetch>) -> bool {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.lock();
         if !inner.ended {
             inner.fetches.insert(id, Arc::downgrade(fetch));
         }
@@ -52,14 +68,33 @@ impl LongPolls {
 
     /// Forgets a fetch that waits no more.
     pub(crate) fn forget(&self, id: u64) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).fetches.remove(&id);
+        self.lock().fetches.remove(&id);
+    }
+
+    /// Notes a request that may have to wait for an event of a group; false if there is no time to wait.
+    pub(crate) fn begin_group_wait(&self, slot: u64, wait: GroupWait) -> bool {
+        let mut inner = self.lock();
+        if !inner.ended {
+            inner.group_waits.insert(slot, wait);
+        }
+        !inner.ended
+    }
+
+    /// Forgets a request that waits for no group any more.
+    pub(crate) fn end_group_wait(&self, slot: u64) {
+        self.lock().group_waits.remove(&slot);
     }
 
     /// From now on nobody waits; returns who does.
-    pub(crate) fn end(&self) -> Vec<Arc<ParkedFetch>> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn end(&self) -> Ended {
+        let mut inner = self.lock();
         inner.ended = true;
-        std::mem::take(&mut inner.fetches).into_values().filter_map(|fetch| fetch.upgrade()).collect()
+        let fetches = std::mem::take(&mut inner.fetches).into_values().filter_map(|fetch| fetch.upgrade()).collect();
+        Ended { fetches, group_waits: std::mem::take(&mut inner.group_waits).into_values().collect() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,11 +11,13 @@ use riparian_group::{
     command::Command,
     reply::{Effect, Reply},
 };
-use riparian_types::{GroupId, Now, Offset, java, machine::Waiter};
+use riparian_types::{GroupId, Now, Offset, Uuid, java, machine::Waiter};
 
 use crate::{
     Broker, Wake, cluster,
+    connection::GroupWait,
     host::{Continuation, Hosted, Unavailable},
+    request::Context,
     shell::ConnectionId,
 };
 
@@ -101,6 +103,51 @@ impl Broker {
         host.tell(self, now, Command::ConnectionClosed { group, connection: connection.0 });
     }
 
+    /// Asks the machine that serves `group` what it may only answer when something has happened there.
+    pub(crate) fn ask_group_and_wait(
+        &self,
+        ctx: &Context<'_>,
+        group: GroupId,
+        command: impl FnOnce(Waiter) -> Command,
+        then: Continuation<GroupMachine>,
+    ) {
+        let (polls, slot) = (ctx.connection.long_polls().clone(), ctx.to.slot);
+        let noted = polls.clone();
+        let then = Box::new(move |broker: &Self, now: Now, answer: Result<Reply, Unavailable>| {
+            noted.end_group_wait(slot);
+            then(broker, now, answer);
+        });
+        let mut in_vain = None;
+        let ask = |waiter| {
+            // Before the machine can answer, so that what is noted is always taken away again.
+            let wait = GroupWait { group: group.clone(), waiter };
+            if !polls.begin_group_wait(slot, wait.clone()) {
+                in_vain = Some(wait);
+            }
+            command(waiter)
+        };
+        self.ask_group(ctx.now, &group, ask, then);
+        if let Some(wait) = in_vain {
+            self.give_up_group_wait(ctx.now, &wait, true);
+        }
+    }
+
+    /// Nobody waits for this any more; whoever asked is told so, if anybody is there to hear it.
+    pub(crate) fn give_up_group_wait(&self, now: Now, wait: &GroupWait, is_heard: bool) {
+        let host = &self.groups[self.group_shard(&wait.group)];
+        let then = host.give_up(self, now, wait.waiter, Command::GiveUp(wait.group.clone(), wait.waiter));
+        if let Some(then) = then.filter(|_| is_heard) {
+            then(self, now, Err(Unavailable));
+        }
+    }
+
+    /// A text that no other gets: what Java prints of a random UUID.
+    pub(crate) fn fresh_id(&self) -> String {
+        let mut luck = self.luck.lock().unwrap_or_else(PoisonError::into_inner);
+        let (most, least) = Uuid::from_random(luck.next_u64(), luck.next_u64()).halves();
+        java::uuid_text(most, least)
+    }
+
     /// Asks several shards and calls `then` with all answers, in the order of the questions.
     pub(crate) fn ask_groups<A: Send + 'static>(
         &self,
@@ -133,6 +180,10 @@ impl Broker {
         }
     }
 }
+
+/// All operations that Kafka knows for a group, as described: read, delete, describe, describe configs, alter configs
+/// (bits 3, 6, 8, 10, 11).
+pub(crate) const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// A command that still lacks its waiter.
 pub(crate) type GroupQuestion = Box<dyn FnOnce(Waiter) -> Command + Send>;

@@ -17,11 +17,15 @@ mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_groups;
 mod describe_topic_partitions;
 pub(crate) mod fetch;
 mod find_coordinator;
+mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
+mod join_group;
+mod leave_group;
 mod list_groups;
 mod list_offsets;
 mod metadata;
@@ -32,6 +36,7 @@ mod offset_for_leader_epoch;
 mod produce;
 mod streams_group_describe;
 mod streams_group_heartbeat;
+mod sync_group;
 
 /// An API that is served; in which versions stands in its schema ([`ApiKey::served`]).
 pub(crate) struct Api {
@@ -48,6 +53,11 @@ pub(crate) static APIS: &[Api] = &[
     offset_commit::API,
     offset_fetch::API,
     find_coordinator::API,
+    join_group::API,
+    heartbeat::API,
+    leave_group::API,
+    sync_group::API,
+    describe_groups::API,
     list_groups::API,
     api_versions::API,
     create_topics::API,

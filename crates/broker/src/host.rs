@@ -159,6 +159,22 @@ impl<M: Hosted> Host<M> {
         self.follow(broker, now, inner, outcome);
     }
 
+    /// Gives up what waits with this waiter, if it still does, and tells the machine so with this command. Returns what
+    /// was to be done with the answer.
+    pub(crate) fn give_up(
+        &self,
+        broker: &Broker,
+        now: Now,
+        waiter: Waiter,
+        command: M::Command,
+    ) -> Option<Continuation<M>> {
+        let mut inner = self.lock();
+        let then = inner.waiting.remove(waiter)?;
+        let outcome = inner.shard.command(now, command, None);
+        self.follow(broker, now, inner, outcome);
+        Some(then)
+    }
+
     /// Tells the machine something that has no answer.
     pub(crate) fn tell(&self, broker: &Broker, now: Now, command: M::Command) {
         let mut inner = self.lock();
@@ -238,7 +254,7 @@ impl<M: Hosted> Host<M> {
         {
             publish = inner.snapshots.pop_front();
         }
-        let turned_away: Vec<_> =
+        let mut turned_away: Vec<_> =
             outcome.turned_away.drain(..).filter_map(|waiter| inner.waiting.remove(waiter)).collect();
         let answers: Vec<_> = outcome
             .answers
@@ -247,6 +263,8 @@ impl<M: Hosted> Host<M> {
             .collect();
         if outcome.unloaded.is_some() {
             inner.snapshots.clear();
+            // Whoever waits for an event waits for a machine that is no more.
+            turned_away.extend(inner.waiting.drain());
         }
         let (effects, unloaded) = (outcome.effects, outcome.unloaded);
         let following = Following::Outcome { now, publish, effects, answers, turned_away, unloaded };
@@ -350,9 +368,17 @@ impl<M: Hosted> Drop for NoMore<'_, M> {
 }
 
 /// Continuations by waiter: a slab, so that asking costs no hashing.
+///
+/// A waiter is a slot's number below, and above it how often the slot was used: a waiter that was answered does not turn
+/// into somebody else's.
 struct Waiting<M: Machine> {
-    slots: Vec<Option<Continuation<M>>>,
-    free: Vec<usize>,
+    slots: Vec<Slot<M>>,
+    free: Vec<u32>,
+}
+
+struct Slot<M: Machine> {
+    uses: u32,
+    then: Option<Continuation<M>>,
 }
 
 impl<M: Machine> Waiting<M> {
@@ -362,16 +388,32 @@ impl<M: Machine> Waiting<M> {
 
     fn insert(&mut self, then: Continuation<M>) -> Waiter {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
+            self.slots.push(Slot { uses: 0, then: None });
+            u32::try_from(self.slots.len() - 1).expect("fewer requests wait than fit into memory")
         });
-        self.slots[index] = Some(then);
-        Waiter(index as u64)
+        let slot = &mut self.slots[index as usize];
+        slot.uses = slot.uses.wrapping_add(1);
+        slot.then = Some(then);
+        Waiter(u64::from(slot.uses) << 32 | u64::from(index))
     }
 
     fn remove(&mut self, waiter: Waiter) -> Option<Continuation<M>> {
-        let then = self.slots.get_mut(waiter.0 as usize)?.take()?;
-        self.free.push(waiter.0 as usize);
+        let (uses, index) = ((waiter.0 >> 32) as u32, waiter.0 as u32);
+        let slot = self.slots.get_mut(index as usize).filter(|slot| slot.uses == uses)?;
+        let then = slot.then.take()?;
+        self.free.push(index);
         Some(then)
+    }
+
+    /// Everything that waits, in the order of the slots.
+    fn drain(&mut self) -> Vec<Continuation<M>> {
+        let mut all = Vec::new();
+        for (index, slot) in (0..).zip(&mut self.slots) {
+            if let Some(then) = slot.then.take() {
+                self.free.push(index);
+                all.push(then);
+            }
+        }
+        all
     }
 }

@@ -124,17 +124,25 @@ impl Broker {
     }
 
     /// Tells that the client sends nothing more, or that the server is about to end: what waits only for more records is
-    /// answered with what there is, now and from now on.
-    pub fn hurry(&self, _now: Now, connection: &Connection) {
-        for fetch in connection.long_polls().end() {
+    /// answered with what there is, what waits for a group is told to look for its coordinator again; now and from now on.
+    pub fn hurry(&self, now: Now, connection: &Connection) {
+        let ended = connection.long_polls().end();
+        for fetch in ended.fetches {
             fetch.expire(self);
+        }
+        for wait in &ended.group_waits {
+            self.give_up_group_wait(now, wait, true);
         }
     }
 
     /// Tells that a connection is closed. Replies to it may still come and are to be dropped.
     pub fn disconnected(&self, now: Now, connection: &Connection) {
-        for fetch in connection.long_polls().end() {
+        let ended = connection.long_polls().end();
+        for fetch in ended.fetches {
             fetch.abandon(self);
+        }
+        for wait in &ended.group_waits {
+            self.give_up_group_wait(now, wait, false);
         }
         for group in connection.take_groups() {
             self.connection_closed(now, group, connection.id());

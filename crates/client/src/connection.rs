@@ -92,8 +92,7 @@ impl Connection {
     /// Asks in this version and waits for the answer.
     pub fn call_version<'a, R: Request<'a>>(&mut self, request: &R, version: i16) -> Result<Answer<R>, ClientError> {
         self.send(request, version)?;
-        let received = self.receive()?;
-        Ok(Answer { received, address: self.address.clone(), request: PhantomData })
+        self.receive_answer()
     }
 
     /// Sends a request without waiting; [`Self::receive`] brings the answers in order. Returns the request's number.
@@ -134,6 +133,12 @@ impl Connection {
                 Err(error) => return Err(self.broken(error)),
             }
         }
+    }
+
+    /// Waits for the next answer, which is one to a request of this type.
+    pub fn receive_answer<'a, R: Request<'a>>(&mut self) -> Result<Answer<R>, ClientError> {
+        let received = self.receive()?;
+        Ok(Answer { received, address: self.address.clone(), request: PhantomData })
     }
 
     fn negotiate(&mut self) -> Result<(), ClientError> {

@@ -12,9 +12,11 @@ pub mod codecs;
 mod gate;
 mod port;
 mod shard;
+mod subscription;
 #[cfg(test)]
 mod tests;
 
 pub use codec::{Decoded, KeyValue, RecordCodec};
 pub use port::{LogFailure, RecordLog};
 pub use shard::{LoadReport, Outcome, Shard};
+pub use subscription::subscribed_topics;

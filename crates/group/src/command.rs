@@ -3,11 +3,12 @@
 use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 
 use riparian_types::{
-    ClientId, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex, ProcessId, TopicName,
-    TopicsView, Uuid, machine::Waiter,
+    ClientId, Generation, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex, ProcessId,
+    TopicName, TopicsView, Uuid, machine::Waiter,
 };
 
 use crate::{
+    classic::{LeavingMember, MemberAssignment, Protocol},
     config::GroupOverrides,
     streams::{Endpoint, TaskIds, TaskOffset, Topology},
 };
@@ -19,6 +20,19 @@ pub enum Command {
     StreamsHeartbeat(Waiter, Box<StreamsHeartbeat>),
     /// Everything about one streams group.
     StreamsDescribe(Waiter, GroupId),
+    /// A member of a classic group joins, again or for the first time. It is answered when everybody has joined.
+    ClassicJoin(Waiter, Box<ClassicJoin>),
+    /// A member of a classic group asks for its assignment, the leader brings everybody's. It is answered when the leader
+    /// has assigned.
+    ClassicSync(Waiter, Box<ClassicSync>),
+    /// A member of a classic group is alive.
+    ClassicHeartbeat(Waiter, ClassicHeartbeat),
+    /// Members of a classic group leave, or are removed by an operator.
+    ClassicLeave(Waiter, GroupId, Vec<LeavingMember>),
+    /// Everything about one classic group.
+    ClassicDescribe(Waiter, GroupId),
+    /// Nobody is there any more to hear the answer to what was asked of this group with this waiter.
+    GiveUp(GroupId, Waiter),
     /// The groups of this machine.
     ListGroups(Waiter, GroupFilter),
     /// Forget an empty group and its offsets.
@@ -123,6 +137,72 @@ pub struct StreamsHeartbeat {
     pub task_end_offsets: Option<Vec<TaskOffset>>,
     /// The whole application is to shut down.
     pub shutdown_application: bool,
+}
+
+/// A join of a classic group as it came.
+#[derive(Clone, Debug)]
+pub struct ClassicJoin {
+    /// Who sent it.
+    pub caller: Caller,
+    /// What the sender's version can do.
+    pub support: JoinSupport,
+    /// The group.
+    pub group_id: GroupId,
+    /// Empty if the member does not know its id yet.
+    pub member_id: MemberId,
+    /// What makes the id unique that a member gets: the text of a random UUID. Only looked at if the member has none.
+    pub fresh_id: String,
+    /// Static membership (KIP-345).
+    pub instance_id: Option<InstanceId>,
+    /// How long it may stay silent, in milliseconds.
+    pub session_timeout_ms: i32,
+    /// How long it may take to rejoin, in milliseconds.
+    pub rebalance_timeout_ms: i32,
+    /// "consumer" for consumers.
+    pub protocol_type: String,
+    /// What it can do, most wanted first.
+    pub protocols: Vec<Protocol>,
+}
+
+/// What a joining client's version can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinSupport {
+    /// It comes back with the id that it is given (KIP-394, version 4).
+    pub given_id: bool,
+    /// A leader can be told to leave the assignment as it is (KIP-814, version 9).
+    pub skip_assignment: bool,
+}
+
+/// A sync of a classic group as it came.
+#[derive(Clone, Debug)]
+pub struct ClassicSync {
+    /// The group.
+    pub group_id: GroupId,
+    /// The member.
+    pub member_id: MemberId,
+    /// Static membership.
+    pub instance_id: Option<InstanceId>,
+    /// The generation that it joined.
+    pub generation: Generation,
+    /// What it takes the group's protocol type for (KIP-559).
+    pub protocol_type: Option<String>,
+    /// What it takes the group's protocol for (KIP-559).
+    pub protocol: Option<String>,
+    /// From the leader, otherwise empty.
+    pub assignments: Vec<MemberAssignment>,
+}
+
+/// A heartbeat of a classic group as it came.
+#[derive(Clone, Debug)]
+pub struct ClassicHeartbeat {
+    /// The group.
+    pub group_id: GroupId,
+    /// The member.
+    pub member_id: MemberId,
+    /// Static membership.
+    pub instance_id: Option<InstanceId>,
+    /// The generation that it is in.
+    pub generation: Generation,
 }
 
 /// Which groups to list. Empty lists mean all.

@@ -7,7 +7,8 @@ use alloc::{
 
 use crate::pace::MemberCount;
 
-/// The server's settings (`group.streams.*`, `offsets.*`), fixed while it runs. Times in milliseconds.
+/// The server's settings (`group.streams.*`, `group.*` of classic groups, `offsets.*`), fixed while it runs. Times in
+/// milliseconds.
 #[derive(Clone, Debug)]
 pub struct GroupConfig {
     /// `group.streams.session.timeout.ms`.
@@ -50,6 +51,14 @@ pub struct GroupConfig {
     pub assignors: Vec<String>,
     /// `group.streams.max.size`.
     pub members_max: i32,
+    /// `group.initial.rebalance.delay.ms`.
+    pub classic_initial_rebalance_delay_ms: i32,
+    /// `group.min.session.timeout.ms`.
+    pub classic_session_timeout_min_ms: i32,
+    /// `group.max.session.timeout.ms`.
+    pub classic_session_timeout_max_ms: i32,
+    /// `group.max.size`.
+    pub classic_members_max: i32,
     /// `offsets.retention.minutes`, here in milliseconds.
     pub offsets_retention_ms: i64,
     /// `offsets.retention.check.interval.ms`.

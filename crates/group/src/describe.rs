@@ -10,8 +10,9 @@ use riparian_types::{
 use crate::{
     command::GroupFilter,
     config::Settings,
-    group::{Group, GroupKind},
+    group::{Found, Group},
     machine::GroupMachine,
+    record::Record,
     reply::{DeleteGroupError, GroupListing, GroupNotFound, MemberDescription, Reply, StreamsDescription},
     soft::{GroupSoft, SoftGroup},
     streams::group::StreamsGroup,
@@ -49,11 +50,14 @@ impl GroupMachine {
     }
 
     /// The groups that pass the filter, ordered by id.
-    pub(crate) fn list_groups(&self, filter: &GroupFilter) -> Vec<GroupListing> {
+    pub(crate) fn list_groups(&self, soft: &GroupSoft, filter: &GroupFilter) -> Vec<GroupListing> {
         let matches = |wanted: &[String], actual: &str| {
             wanted.is_empty() || wanted.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(actual))
         };
-        let groups = self.groups.iter().map(|(group_id, group)| list(group_id, group));
+        // Of some classic groups nothing was written yet.
+        let unwritten = soft.classic.keys().filter(|group_id| !self.groups.contains_key(*group_id));
+        let groups =
+            self.groups.keys().chain(unwritten).filter_map(|group_id| list(group_id, self.find(soft, group_id)));
         let damaged = self.damaged_groups().map(|group_id| {
             let state = String::from("Dead");
             let listing =
@@ -72,8 +76,14 @@ impl GroupMachine {
     /// Forgets an empty group.
     pub(crate) fn delete_group(&self, soft: &mut GroupSoft, waiter: Waiter, group_id: GroupId) -> Decision<Self> {
         let mut decision = Decision::nothing();
-        let is_empty = self.groups.get(&group_id).is_none_or(Group::is_empty);
-        let result = match self.tombstones(&group_id) {
+        let (found, tombstones) = (self.find(soft, &group_id), self.tombstones(&group_id));
+        let is_empty = found.is_empty();
+        let tombstones = match (tombstones, found) {
+            // Nothing was written of it, and nothing shall be left of it.
+            (None, Found::Classic(_)) => Some(alloc::vec![Record::ClassicGroupMetadata(group_id.clone(), None)]),
+            (tombstones, _) => tombstones,
+        };
+        let result = match tombstones {
             None => Err(DeleteGroupError::NotFound),
             Some(_) if !is_empty => Err(DeleteGroupError::NotEmpty),
             Some(tombstones) => {
@@ -116,19 +126,24 @@ fn describe_members(group: &StreamsGroup, soft: Option<&SoftGroup>) -> Vec<Membe
 }
 
 /// A group as it is listed, and the name of its state that filters are compared with.
-fn list(group_id: &GroupId, group: &Group) -> (GroupListing, &'static str) {
-    let (protocol_type, state, filter_state, group_type) = match &group.kind {
-        GroupKind::OffsetsOnly => (String::new(), "Empty", "empty", "classic"),
-        // Only presence is known of it; a group with members is most likely at rest.
-        GroupKind::Classic(classic) if classic.has_members => {
-            (classic.protocol_type.clone(), "Stable", "stable", "classic")
+fn list(group_id: &GroupId, found: Found<'_>) -> Option<(GroupListing, &'static str)> {
+    let (protocol_type, state, filter_state, group_type) = match found {
+        Found::Nothing => return None,
+        Found::OffsetsOnly => ("", "Empty", "empty", "classic"),
+        Found::Classic(classic) => {
+            let state = classic.state().name();
+            (classic.protocol_type(), state, state, "classic")
         }
-        GroupKind::Classic(classic) => (classic.protocol_type.clone(), "Empty", "empty", "classic"),
-        GroupKind::Streams(streams) => {
+        Found::Streams(streams) => {
             let state = streams.state();
-            (String::from("streams"), state.name(), state.filter_name(), "streams")
+            ("streams", state.name(), state.filter_name(), "streams")
         }
     };
-    let listing = GroupListing { group_id: group_id.clone(), protocol_type, state: String::from(state), group_type };
-    (listing, filter_state)
+    let listing = GroupListing {
+        group_id: group_id.clone(),
+        protocol_type: String::from(protocol_type),
+        state: String::from(state),
+        group_type,
+    };
+    Some((listing, filter_state))
 }

@@ -4,11 +4,13 @@
 
 use core::ops::Bound;
 
-use riparian_types::{GroupId, MonoMillis, Now, machine::Decision};
+use riparian_types::{GroupId, MonoMillis, Now, TopicName, machine::Decision};
 
 use crate::{
-    group::{Group, GroupKind},
+    classic::ClassicGroupState,
+    group::{Found, Group},
     machine::GroupMachine,
+    offsets::Retention,
     soft::GroupSoft,
 };
 
@@ -36,7 +38,7 @@ impl GroupMachine {
                 return decision;
             };
             soft.sweep.after = Some(group_id.clone());
-            let group_goes = self.expire(group_id, group, now, &mut decision);
+            let group_goes = self.expire(soft, group_id, group, now, &mut decision);
             if group_goes {
                 soft.remove_group(group_id);
             }
@@ -48,17 +50,41 @@ impl GroupMachine {
     }
 
     /// Forgets what is too old of one group; says whether the group goes as a whole.
-    fn expire(&self, group_id: &GroupId, group: &Group, now: Now, decision: &mut Decision<Self>) -> bool {
-        let is_empty = group.is_empty();
-        let in_use = |topic: &riparian_types::TopicName| match &group.kind {
-            GroupKind::OffsetsOnly => false,
-            GroupKind::Classic(_) => !is_empty,
-            GroupKind::Streams(streams) => !is_empty && streams.reads_topic(topic),
+    fn expire(
+        &self,
+        soft: &GroupSoft,
+        group_id: &GroupId,
+        group: &Group,
+        now: Now,
+        decision: &mut Decision<Self>,
+    ) -> bool {
+        let found = self.find(soft, group_id);
+        let is_empty = found.is_empty();
+        let in_use = |topic: &TopicName| match found {
+            Found::Nothing | Found::OffsetsOnly => false,
+            Found::Classic(classic) => match classic.state() {
+                ClassicGroupState::Empty => false,
+                ClassicGroupState::Stable if classic.is_of_consumers() && classic.knows_subscriptions() => {
+                    classic.reads_topic(topic)
+                }
+                // What such members read is not known, or about to change.
+                ClassicGroupState::Stable
+                | ClassicGroupState::PreparingRebalance
+                | ClassicGroupState::CompletingRebalance => true,
+            },
+            Found::Streams(streams) => !is_empty && streams.reads_topic(topic),
         };
-        let retention_ms = self.config.offsets_retention_ms;
+        // Offsets of a group that was left count from then, not from the last commit (KIP-211).
+        let left_at = match found {
+            Found::Classic(classic) if is_empty && !classic.protocol_type().is_empty() => classic.state_timestamp(),
+            Found::Nothing | Found::OffsetsOnly | Found::Classic(_) | Found::Streams(_) => None,
+        };
+        let retention = Retention { now: now.wall, retention_ms: self.config.offsets_retention_ms, left_at };
         let records = &mut decision.records;
-        let any_left = group.offsets.expire(group_id, now.wall, retention_ms, in_use, records);
-        if any_left || !is_empty {
+        let any_left = group.offsets.expire(group_id, &retention, in_use, records);
+        // Somebody may be about to join.
+        let is_awaited = matches!(found, Found::Classic(classic) if classic.has_pending_joins());
+        if any_left || !is_empty || is_awaited {
             return false;
         }
         records.clear();

@@ -7,8 +7,11 @@ use alloc::{boxed::Box, format, string::String, vec::Vec};
 use riparian_types::{GroupId, machine::Inconsistent};
 
 use crate::{
+    classic::group::LiveGroup,
+    machine::GroupMachine,
     offsets::Offsets,
     record::{ClassicGroupValue, Record},
+    soft::GroupSoft,
     streams::group::StreamsGroup,
 };
 
@@ -25,10 +28,49 @@ pub(crate) enum GroupKind {
     /// Only offsets, committed from outside any group protocol.
     #[default]
     OffsetsOnly,
-    /// A classic group written by another server; only its presence is known.
+    /// A classic group as it was written last; as it lives it is a [`LiveGroup`].
     Classic(ClassicGroupValue),
     /// A streams group.
     Streams(Box<StreamsGroup>),
+}
+
+/// What a group is at this moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found<'a> {
+    /// There is none.
+    Nothing,
+    /// Only offsets.
+    OffsetsOnly,
+    /// A classic group, perhaps one of which nothing was written yet.
+    Classic(&'a LiveGroup),
+    /// A streams group.
+    Streams(&'a StreamsGroup),
+}
+
+impl Found<'_> {
+    /// Whether it has no members.
+    pub(crate) fn is_empty(self) -> bool {
+        match self {
+            Self::Nothing | Self::OffsetsOnly => true,
+            Self::Classic(group) => group.is_empty(),
+            Self::Streams(group) => group.members.is_empty(),
+        }
+    }
+}
+
+impl GroupMachine {
+    /// What this group is at this moment.
+    pub(crate) fn find<'a>(&'a self, soft: &'a GroupSoft, group_id: &GroupId) -> Found<'a> {
+        if let Some(group) = soft.classic.get(group_id) {
+            return Found::Classic(group);
+        }
+        match self.groups.get(group_id).map(|group| &group.kind) {
+            None => Found::Nothing,
+            Some(GroupKind::OffsetsOnly) => Found::OffsetsOnly,
+            Some(GroupKind::Streams(group)) => Found::Streams(group),
+            Some(GroupKind::Classic(_)) => unreachable!("classic groups live from the moment when they are loaded"),
+        }
+    }
 }
 
 impl Group {
@@ -42,15 +84,6 @@ impl Group {
     /// Whether nothing is left of it.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.kind, GroupKind::OffsetsOnly) && self.offsets.is_empty()
-    }
-
-    /// Whether it has no members.
-    pub(crate) fn is_empty(&self) -> bool {
-        match &self.kind {
-            GroupKind::OffsetsOnly => true,
-            GroupKind::Classic(classic) => !classic.has_members,
-            GroupKind::Streams(group) => group.members.is_empty(),
-        }
     }
 
     /// The streams group, made if there is only an offset-only group.
@@ -75,17 +108,6 @@ impl Group {
                 records.push(Record::ClassicGroupMetadata(id.clone(), None))
             }
             GroupKind::Streams(group) => group.tombstones(id, records),
-        }
-    }
-}
-
-impl GroupKind {
-    /// Whether a streams group may take its place: to Kafka it is a classic group without members.
-    pub(crate) fn is_replaceable(&self) -> bool {
-        match self {
-            Self::OffsetsOnly => true,
-            Self::Classic(classic) => !classic.has_members,
-            Self::Streams(_) => false,
         }
     }
 }

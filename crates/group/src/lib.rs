@@ -1,4 +1,4 @@
-//! The machine for groups: streams groups (KIP-1071) and committed offsets.
+//! The machine for groups: streams groups (KIP-1071), classic groups and committed offsets.
 //!
 //! It takes typed commands and gives decisions; see [`riparian_types::machine`]. One machine serves one partition of
 //! `__consumer_offsets`. It knows no wire format, no error code and no log: the broker translates its
@@ -21,6 +21,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod classic;
 pub mod command;
 pub mod config;
 mod creation;

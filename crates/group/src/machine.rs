@@ -285,7 +285,7 @@ impl GroupMachine {
             // with the next heartbeat.
             for (member_id, member) in &mut group.members {
                 let timer = || Timer::Session(group_id.clone(), member_id.clone());
-                member.shorten_session(&mut soft.timers, now.mono, session_timeout_ms, timer);
+                member.session.shorten(&mut soft.timers, now.mono, session_timeout_ms, timer);
             }
         }
         if overrides == GroupOverrides::default() {
@@ -303,17 +303,28 @@ impl GroupMachine {
                 let reply = Reply::StreamsDescribe(self.describe_streams(soft, &group_id));
                 Decision::reply(waiter, Some(group_id), reply)
             }
+            Command::ClassicJoin(waiter, join) => self.classic_join(soft, now, waiter, join),
+            Command::ClassicSync(waiter, sync) => self.classic_sync(soft, now, waiter, sync),
+            Command::ClassicHeartbeat(waiter, heartbeat) => self.classic_heartbeat(soft, now, waiter, &heartbeat),
+            Command::ClassicLeave(waiter, group_id, members) => {
+                self.classic_leave(soft, now, waiter, &group_id, &members)
+            }
+            Command::ClassicDescribe(waiter, group_id) => {
+                let reply = Reply::ClassicDescribe(self.describe_classic(soft, &group_id));
+                Decision::reply(waiter, Some(group_id), reply)
+            }
+            Command::GiveUp(group_id, waiter) => self.give_up(soft, now, &group_id, waiter),
             // A list that misses the last instants of some group is still a list: it waits for no group.
             Command::ListGroups(waiter, filter) => {
-                Decision::reply(waiter, None, Reply::ListGroups(self.list_groups(&filter)))
+                Decision::reply(waiter, None, Reply::ListGroups(self.list_groups(soft, &filter)))
             }
             Command::DeleteGroup(waiter, group_id) => self.delete_group(soft, waiter, group_id),
-            Command::OffsetCommit(waiter, commit) => self.commit_offsets(now, waiter, commit),
+            Command::OffsetCommit(waiter, commit) => self.commit_offsets(soft, now, waiter, commit),
             Command::OffsetFetch(waiter, fetch) => {
                 let reply = Reply::OffsetFetch(self.fetch_offsets(&fetch));
                 Decision::reply(waiter, Some(fetch.group_id), reply)
             }
-            Command::OffsetDelete(waiter, delete) => self.delete_offsets(waiter, delete),
+            Command::OffsetDelete(waiter, delete) => self.delete_offsets(soft, waiter, delete),
             Command::TopicsChanged { view, as_of, changed } => self.on_topics_changed(soft, now, view, as_of, &changed),
             Command::InternalTopicsCreated { group, attempted, failures } => {
                 let settings = Settings::new(&self.config, soft.overrides.get(&group));
@@ -365,6 +376,7 @@ impl Machine for GroupMachine {
     }
 
     fn loaded(&self, soft: &mut GroupSoft, now: Now) {
+        self.load_classic_groups(soft, now);
         for (group_id, group) in &self.groups {
             let Some(group) = group.streams().filter(|group| !group.members.is_empty()) else { continue };
             if planted::is_in(Bug::SessionsWithoutEnd) {
@@ -376,7 +388,7 @@ impl Machine for GroupMachine {
             for (member_id, member) in &group.members {
                 let soft_member = soft_group.members.entry(member_id.clone()).or_default();
                 let session = || Timer::Session(group_id.clone(), member_id.clone());
-                soft_member.extend_session(&mut soft.timers, now.mono, session_timeout_ms, session);
+                soft_member.session.extend(&mut soft.timers, now.mono, session_timeout_ms, session);
                 if member.progress.state == MemberState::UnrevokedTasks {
                     let timeout_ms = member.metadata.rebalance_timeout_ms;
                     let timer = Timer::Rebalance(group_id.clone(), member_id.clone());
@@ -397,6 +409,11 @@ impl Machine for GroupMachine {
         let decision = match soft.timers.pop_due(now.mono) {
             Some(Timer::Session(group_id, member_id)) => self.on_session_timer(soft, now, group_id, member_id),
             Some(Timer::Rebalance(group_id, member_id)) => self.on_rebalance_timer(soft, now, &group_id, &member_id),
+            Some(Timer::ClassicJoin(group_id)) => self.on_classic_join_timer(soft, now, &group_id),
+            Some(Timer::ClassicSession(group_id, member_id)) => {
+                self.on_classic_session_timer(soft, now, &group_id, &member_id)
+            }
+            Some(Timer::ClassicSync(group_id)) => self.on_classic_sync_timer(soft, now, &group_id),
             Some(Timer::InitialDelay(group_id)) => self.on_initial_delay(soft, now, &group_id),
             Some(Timer::Ghosts(group_id, process)) => self.on_ghosts_timer(soft, now, &group_id, &process),
             Some(Timer::Refresh(group_id)) => self.on_refresh_timer(soft, now, &group_id),

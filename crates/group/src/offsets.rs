@@ -13,12 +13,14 @@ use riparian_types::{
 
 use crate::{
     command::{OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit},
-    group::{Group, GroupKind},
+    group::{Found, Group},
     machine::GroupMachine,
     record::{CommittedOffsetValue, Record},
     reply::{
-        CommittedOffset, FetchedOffset, GroupNotFound, OffsetCommitError, OffsetDeleteOutcome, OffsetFetchError, Reply,
+        CommittedOffset, FetchedOffset, OffsetCommitError, OffsetDeleteError, OffsetDeleteOutcome, OffsetFetchError,
+        Reply,
     },
+    soft::GroupSoft,
     streams::{
         Subtopology,
         group::{Progress, StreamsGroup},
@@ -29,6 +31,14 @@ use crate::{
 /// The committed offsets of one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offsets(BTreeMap<TopicName, BTreeMap<PartitionIndex, CommittedOffsetValue>>);
+
+/// How long offsets are kept that nobody uses.
+pub(crate) struct Retention {
+    pub(crate) now: WallMillis,
+    pub(crate) retention_ms: i64,
+    /// Since when nobody does, if that is known; otherwise it counts from each commit.
+    pub(crate) left_at: Option<WallMillis>,
+}
 
 impl Offsets {
     pub(crate) fn is_empty(&self) -> bool {
@@ -91,8 +101,7 @@ impl Offsets {
     pub(crate) fn expire(
         &self,
         group: &GroupId,
-        now: WallMillis,
-        retention_ms: i64,
+        retention: &Retention,
         in_use: impl Fn(&TopicName) -> bool,
         records: &mut Vec<Record>,
     ) -> bool {
@@ -101,10 +110,12 @@ impl Offsets {
             let in_use = in_use(topic);
             for (&partition, value) in partitions {
                 let expires = match value.expire_timestamp.0 {
-                    ..=-1 => value.commit_timestamp.0.saturating_add(retention_ms),
+                    ..=-1 => {
+                        retention.left_at.unwrap_or(value.commit_timestamp).0.saturating_add(retention.retention_ms)
+                    }
                     explicit => explicit,
                 };
-                if in_use || now.0 < expires {
+                if in_use || retention.now.0 < expires {
                     anything_left = true;
                 } else {
                     records.push(Record::OffsetCommit(group.clone(), topic.clone(), partition, None));
@@ -117,9 +128,15 @@ impl Offsets {
 
 impl GroupMachine {
     /// Stores offsets, all or none.
-    pub(crate) fn commit_offsets(&self, now: Now, waiter: Waiter, commit: OffsetCommit) -> Decision<Self> {
+    pub(crate) fn commit_offsets(
+        &self,
+        soft: &mut GroupSoft,
+        now: Now,
+        waiter: Waiter,
+        commit: OffsetCommit,
+    ) -> Decision<Self> {
         let scope = Some(commit.group_id.clone());
-        if let Err(error) = self.check_commit(&commit) {
+        if let Err(error) = self.check_commit(soft, now, &commit) {
             return Decision::reply(waiter, scope, Reply::OffsetCommit(Err(error)));
         }
         let mut decision = Decision::reply(waiter, scope, Reply::OffsetCommit(Ok(())));
@@ -140,25 +157,23 @@ impl GroupMachine {
         decision
     }
 
-    fn check_commit(&self, commit: &OffsetCommit) -> Result<(), OffsetCommitError> {
+    fn check_commit(&self, soft: &mut GroupSoft, now: Now, commit: &OffsetCommit) -> Result<(), OffsetCommitError> {
         if let Some(damage) = self.damage(&commit.group_id) {
             return Err(OffsetCommitError::Internal(damage));
         }
         let is_from_outside = commit.member_epoch.0 < 0;
-        let Some(group) = self.groups.get(&commit.group_id) else {
-            return match (is_from_outside, commit.knows_member_epochs) {
+        match self.find(soft, &commit.group_id) {
+            Found::Nothing => match (is_from_outside, commit.knows_member_epochs) {
                 (true, _) => Ok(()),
                 (false, true) => Err(OffsetCommitError::GroupIdNotFound),
                 (false, false) => Err(OffsetCommitError::IllegalGeneration),
-            };
-        };
-        if is_from_outside && group.is_empty() {
-            return Ok(());
-        }
-        match &group.kind {
-            GroupKind::OffsetsOnly | GroupKind::Classic(_) => Err(OffsetCommitError::UnknownMemberId),
-            GroupKind::Streams(_) if planted::is_in(Bug::StaleCommitTaken) => Ok(()),
-            GroupKind::Streams(streams) => check_member_commit(streams, commit),
+            },
+            Found::OffsetsOnly if is_from_outside => Ok(()),
+            Found::OffsetsOnly => Err(OffsetCommitError::UnknownMemberId),
+            Found::Classic(_) => self.check_classic_commit(soft, now, commit),
+            Found::Streams(streams) if is_from_outside && streams.members.is_empty() => Ok(()),
+            Found::Streams(_) if planted::is_in(Bug::StaleCommitTaken) => Ok(()),
+            Found::Streams(streams) => check_member_commit(streams, commit),
         }
     }
 
@@ -200,26 +215,33 @@ impl GroupMachine {
     }
 
     /// Forgets offsets of topics that the group does not read at present.
-    pub(crate) fn delete_offsets(&self, waiter: Waiter, delete: OffsetDelete) -> Decision<Self> {
+    pub(crate) fn delete_offsets(&self, soft: &GroupSoft, waiter: Waiter, delete: OffsetDelete) -> Decision<Self> {
         let group_id = delete.group_id;
-        let refused = |text| {
-            let reply = Reply::OffsetDelete(Err(GroupNotFound(text)));
-            Decision::reply(waiter, Some(group_id.clone()), reply)
-        };
+        let refused = |error| Decision::reply(waiter, Some(group_id.clone()), Reply::OffsetDelete(Err(error)));
         if let Some(damage) = self.damage(&group_id) {
-            return refused(damage);
+            return refused(OffsetDeleteError::GroupNotFound(damage));
         }
-        let Some(group) = self.groups.get(&group_id) else {
-            return refused(format!("Group {group_id} not found."));
-        };
+        let found = self.find(soft, &group_id);
+        match found {
+            Found::Nothing => return refused(OffsetDeleteError::GroupNotFound(format!("Group {group_id} not found."))),
+            Found::Classic(classic) if !classic.is_empty() && !classic.is_of_consumers() => {
+                return refused(OffsetDeleteError::NonEmptyGroup);
+            }
+            Found::OffsetsOnly | Found::Classic(_) | Found::Streams(_) => {}
+        }
+        let offsets = self.groups.get(&group_id).map(|group| &group.offsets);
         let mut records = Vec::new();
         let outcomes = delete.topics.into_iter().map(|(topic, partitions)| {
-            let in_use = !group.is_empty() && group.streams().is_none_or(|streams| streams.reads_topic(&topic));
+            let in_use = match found {
+                Found::Nothing | Found::OffsetsOnly => false,
+                Found::Classic(classic) => classic.reads_topic(&topic),
+                Found::Streams(streams) => !streams.members.is_empty() && streams.reads_topic(&topic),
+            };
             let mut delete = |partition| {
                 if in_use {
                     return (partition, OffsetDeleteOutcome::SubscribedToTopic);
                 }
-                if group.offsets.find(&topic, partition).is_some() {
+                if offsets.is_some_and(|offsets| offsets.find(&topic, partition).is_some()) {
                     records.push(Record::OffsetCommit(group_id.clone(), topic.clone(), partition, None));
                 }
                 (partition, OffsetDeleteOutcome::Deleted)

@@ -2,11 +2,11 @@
 //!
 //! `None` as a value is a tombstone. The coordinator writes and reads Kafka's bytes for these.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 
 use riparian_types::{
-    AssignmentEpoch, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex,
-    ProcessId, TopicName, TopologyEpoch, Uuid, WallMillis,
+    AssignmentEpoch, Generation, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset,
+    PartitionIndex, ProcessId, TopicName, TopologyEpoch, Uuid, WallMillis,
 };
 
 use crate::streams::{ActiveTaskIds, Endpoint, TaskIds, TaskLists, Topology};
@@ -16,7 +16,7 @@ use crate::streams::{ActiveTaskIds, Endpoint, TaskIds, TaskLists, Topology};
 pub enum Record {
     /// Type 1 (0 is read too).
     OffsetCommit(GroupId, TopicName, PartitionIndex, Option<CommittedOffsetValue>),
-    /// Type 2, of which only tombstones are applied: this server has no classic groups yet.
+    /// Type 2.
     ClassicGroupMetadata(GroupId, Option<ClassicGroupValue>),
     /// Type 17.
     StreamsGroupMetadata(GroupId, Option<StreamsGroupMetadataValue>),
@@ -65,13 +65,44 @@ pub struct CommittedOffsetValue {
     pub topic_id: Uuid,
 }
 
-/// What this server keeps of a classic group written by another: that it exists.
+/// A classic group in its last generation that became stable, or without members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassicGroupValue {
-    /// "consumer" for consumers.
+    /// "consumer" for consumers, empty while nobody has joined.
     pub protocol_type: String,
-    /// Whether it had members when written.
-    pub has_members: bool,
+    /// Counts rebalances.
+    pub generation: Generation,
+    /// The protocol that the members agreed on.
+    pub protocol: Option<String>,
+    /// The member that assigns.
+    pub leader: Option<MemberId>,
+    /// When the group came into the state it was written in; `None` in records of early versions.
+    pub state_timestamp: Option<WallMillis>,
+    /// Who is in it.
+    pub members: Vec<ClassicMemberValue>,
+}
+
+/// A member of a classic group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassicMemberValue {
+    /// Chosen by the server.
+    pub member_id: MemberId,
+    /// Static membership (KIP-345).
+    pub instance_id: Option<InstanceId>,
+    /// From the request header.
+    pub client_id: String,
+    /// Its address, `/127.0.0.1`.
+    pub client_host: String,
+    /// How long it may take to rejoin, in milliseconds.
+    pub rebalance_timeout_ms: i32,
+    /// How long it may stay silent, in milliseconds.
+    pub session_timeout_ms: i32,
+    /// What it said about itself for the protocol agreed on.
+    pub subscription: Arc<[u8]>,
+    /// The topics named there; `None` where it is not a consumer's subscription. Follows from the bytes.
+    pub subscribed_topics: Option<Arc<[TopicName]>>,
+    /// What the leader gave it.
+    pub assignment: Arc<[u8]>,
 }
 
 /// The group as a whole.

@@ -3,13 +3,14 @@
 //! Errors are what went wrong in the machine's terms; the broker maps each to a Kafka error code in exactly one
 //! function per operation.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 
 use riparian_types::{
-    AssignmentEpoch, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex,
-    ProcessId, TopicName, TopologyEpoch,
+    AssignmentEpoch, Generation, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset,
+    PartitionIndex, ProcessId, TopicName, TopologyEpoch,
 };
 
+use crate::classic::ClassicGroupState;
 use crate::streams::{Endpoint, InternalTopic, TaskLists, TaskOffset, TopicPartitions, Topology};
 
 /// An answer to a [`crate::command::Command`], by the kind of the command.
@@ -20,6 +21,16 @@ pub enum Reply {
     StreamsHeartbeat(Result<StreamsHeartbeatReply, StreamsHeartbeatError>),
     /// To a describe.
     StreamsDescribe(Result<StreamsDescription, GroupNotFound>),
+    /// To a join.
+    ClassicJoin(Result<ClassicJoinReply, ClassicJoinRefusal>),
+    /// To a sync.
+    ClassicSync(Result<ClassicSyncReply, ClassicMemberError>),
+    /// To a heartbeat of a classic group.
+    ClassicHeartbeat(Result<(), ClassicMemberError>),
+    /// To a leave: what became of each member, in the order asked; or why of none.
+    ClassicLeave(Result<Vec<Result<(), ClassicMemberError>>, ClassicMemberError>),
+    /// To a describe of a classic group.
+    ClassicDescribe(Result<ClassicDescription, GroupNotFound>),
     /// To a list.
     ListGroups(Vec<GroupListing>),
     /// To a delete.
@@ -29,7 +40,7 @@ pub enum Reply {
     /// To a fetch.
     OffsetFetch(Result<Vec<(TopicName, Vec<FetchedOffset>)>, OffsetFetchError>),
     /// To an offset delete: per partition, in the order asked, whether it was refused because the group reads the topic.
-    OffsetDelete(Result<Vec<(TopicName, Vec<(PartitionIndex, OffsetDeleteOutcome)>)>, GroupNotFound>),
+    OffsetDelete(Result<Vec<(TopicName, Vec<(PartitionIndex, OffsetDeleteOutcome)>)>, OffsetDeleteError>),
 }
 
 /// Something to be done elsewhere.
@@ -130,6 +141,130 @@ pub enum StreamsHeartbeatError {
     LoadInProgress,
     /// Something in the server went wrong (an assignor failed, or the group's records could not be loaded).
     Internal(String),
+}
+
+/// A member is in the next generation of a classic group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassicJoinReply {
+    /// The member.
+    pub member_id: MemberId,
+    /// The generation.
+    pub generation: Generation,
+    /// "consumer" for consumers.
+    pub protocol_type: Option<String>,
+    /// The protocol that the members agreed on.
+    pub protocol: Option<String>,
+    /// The member that assigns.
+    pub leader: MemberId,
+    /// The leader is to leave the assignment as it is (KIP-814).
+    pub skip_assignment: bool,
+    /// For the leader: who there is; for all others empty.
+    pub members: Vec<JoinedMember>,
+}
+
+/// A member as the leader sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinedMember {
+    /// The member.
+    pub member_id: MemberId,
+    /// Static membership.
+    pub instance_id: Option<InstanceId>,
+    /// What it said about itself for the protocol agreed on.
+    pub metadata: Arc<[u8]>,
+}
+
+/// A join is refused, at once or after a wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassicJoinRefusal {
+    /// The member's id as it is echoed, or the one that it is given.
+    pub member_id: MemberId,
+    /// Why.
+    pub error: ClassicJoinError,
+}
+
+/// Why a join is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClassicJoinError {
+    /// The group id is empty.
+    InvalidGroupId,
+    /// The session timeout is not one that the server allows.
+    InvalidSessionTimeout,
+    /// The member is to come back with the id that it was given (KIP-394).
+    MemberIdRequired,
+    /// No such member, or no longer.
+    UnknownMemberId,
+    /// The instance id is held by another member.
+    FencedInstanceId,
+    /// The group is of another type, or has no protocol in common with the member.
+    InconsistentGroupProtocol,
+    /// The group has as many members as it may have.
+    GroupMaxSizeReached,
+    /// A newer join of the same member takes this one's place.
+    Superseded,
+    /// The group's records could not be loaded.
+    Internal(String),
+}
+
+/// A member's assignment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassicSyncReply {
+    /// "consumer" for consumers.
+    pub protocol_type: Option<String>,
+    /// The protocol that the members agreed on.
+    pub protocol: Option<String>,
+    /// What the leader gave it.
+    pub assignment: Arc<[u8]>,
+}
+
+/// Why a sync, a heartbeat or a leave of a classic group is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClassicMemberError {
+    /// The group id is empty.
+    InvalidGroupId,
+    /// No such group or no such member, or no longer.
+    UnknownMemberId,
+    /// The instance id is held by another member.
+    FencedInstanceId,
+    /// The group is in another generation.
+    IllegalGeneration,
+    /// What the member takes the protocol for is not the group's.
+    InconsistentGroupProtocol,
+    /// The member must join again.
+    RebalanceInProgress,
+    /// The group's records could not be loaded.
+    Internal(String),
+}
+
+/// A classic group in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassicDescription {
+    /// Its state.
+    pub state: ClassicGroupState,
+    /// "consumer" for consumers, empty if nobody has ever joined.
+    pub protocol_type: String,
+    /// The protocol that the members agreed on; empty unless the group is stable.
+    pub protocol: String,
+    /// Ordered by member id.
+    pub members: Vec<ClassicMemberDescription>,
+}
+
+/// A member of a described classic group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassicMemberDescription {
+    /// The member.
+    pub member_id: MemberId,
+    /// Static membership.
+    pub instance_id: Option<InstanceId>,
+    /// From the request header.
+    pub client_id: String,
+    /// Its address, `/127.0.0.1`.
+    pub client_host: String,
+    /// What it said about itself; empty unless the group is stable.
+    pub metadata: Arc<[u8]>,
+    /// What the leader gave it.
+    pub assignment: Arc<[u8]>,
 }
 
 /// A group's state name (KIP-1071).
@@ -256,10 +391,14 @@ pub enum DeleteGroupError {
 pub enum OffsetCommitError {
     /// No such group, and the commit comes from a member.
     GroupIdNotFound,
-    /// The same, for versions that don't know the code before.
+    /// The same, for versions that don't know the code before; or a classic group is in another generation.
     IllegalGeneration,
     /// No such member.
     UnknownMemberId,
+    /// The instance id is held by another member.
+    FencedInstanceId,
+    /// The member has joined the next generation, but has no assignment in it yet.
+    RebalanceInProgress,
     /// The epoch is not the member's, and not one that the tasks allow (KIP-1251).
     StaleMemberEpoch,
     /// The request's version can't carry a member epoch.
@@ -298,6 +437,16 @@ pub struct CommittedOffset {
     pub leader_epoch: LeaderEpoch,
     /// The client's own text.
     pub metadata: String,
+}
+
+/// Why nothing is forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OffsetDeleteError {
+    /// No such group.
+    GroupNotFound(String),
+    /// The group has members that are no consumers: what they read is unknown.
+    NonEmptyGroup,
 }
 
 /// What became of one partition of an offset delete.

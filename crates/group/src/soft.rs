@@ -5,6 +5,7 @@ use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use riparian_types::{GroupId, MemberEpoch, MemberId, MonoMillis, Offset, TopicsView};
 
 use crate::{
+    classic::group::LiveGroup,
     config::GroupOverrides,
     creation::Creations,
     expiry::Sweep,
@@ -23,6 +24,8 @@ pub struct GroupSoft {
     pub(crate) hashes: TopicHashes,
     pub(crate) overrides: BTreeMap<GroupId, GroupOverrides>,
     pub(crate) groups: BTreeMap<GroupId, SoftGroup>,
+    /// The classic groups as they live: one for each that the records hold, and those of which nothing was written yet.
+    pub(crate) classic: BTreeMap<GroupId, LiveGroup>,
     pub(crate) timers: Timers,
     pub(crate) creations: Creations,
     pub(crate) sweep: Sweep,
@@ -59,9 +62,7 @@ pub(crate) struct SoftMember {
     /// When it joined; 0 if that was before the machine was loaded.
     pub(crate) joined: MonoMillis,
     /// When it is fenced unless it is heard of.
-    pub(crate) session_deadline: MonoMillis,
-    /// Where its session timer stands, at or before the deadline.
-    session_slot: Option<MonoMillis>,
+    pub(crate) session: Session,
     /// When it is fenced unless it gives back its tasks, and the epoch it had when that began.
     rebalance: Option<(MonoMillis, MemberEpoch)>,
 }
@@ -78,55 +79,60 @@ pub(crate) enum Link {
     Closed(MonoMillis),
 }
 
-impl SoftMember {
+/// How long a member may stay silent, and the timer that asks whether it has.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    deadline: MonoMillis,
+    /// Where the timer stands, at or before the deadline.
+    slot: Option<MonoMillis>,
+}
+
+impl Session {
     /// Keeps the session alive for the given time. Touches the timers only if the slot stands too late.
-    pub(crate) fn extend_session(
-        &mut self,
-        timers: &mut Timers,
-        now: MonoMillis,
-        timeout_ms: i32,
-        timer: impl Fn() -> Timer,
-    ) {
-        self.session_deadline = now.plus_ms(timeout_ms.into());
-        self.put_session_slot(timers, timer);
+    pub(crate) fn extend(&mut self, timers: &mut Timers, now: MonoMillis, timeout_ms: i32, timer: impl Fn() -> Timer) {
+        self.deadline = now.plus_ms(timeout_ms.into());
+        self.put_slot(timers, timer);
     }
 
     /// Ends the session after the given time, unless it ends before or the member is heard of.
-    pub(crate) fn shorten_session(
-        &mut self,
-        timers: &mut Timers,
-        now: MonoMillis,
-        timeout_ms: i32,
-        timer: impl Fn() -> Timer,
-    ) {
-        self.session_deadline = self.session_deadline.min(now.plus_ms(timeout_ms.into()));
-        self.put_session_slot(timers, timer);
+    pub(crate) fn shorten(&mut self, timers: &mut Timers, now: MonoMillis, timeout_ms: i32, timer: impl Fn() -> Timer) {
+        self.deadline = self.deadline.min(now.plus_ms(timeout_ms.into()));
+        self.put_slot(timers, timer);
     }
 
-    fn put_session_slot(&mut self, timers: &mut Timers, timer: impl Fn() -> Timer) {
-        match self.session_slot {
-            Some(slot) if slot <= self.session_deadline => {}
+    fn put_slot(&mut self, timers: &mut Timers, timer: impl Fn() -> Timer) {
+        match self.slot {
+            Some(slot) if slot <= self.deadline => {}
             slot => {
                 if let Some(slot) = slot {
                     timers.disarm(slot, timer());
                 }
-                timers.arm(self.session_deadline, timer());
-                self.session_slot = Some(self.session_deadline);
+                timers.arm(self.deadline, timer());
+                self.slot = Some(self.deadline);
             }
         }
     }
 
-    /// Whether the session is over; if not, its timer, which has just come up, is put where it may be.
-    pub(crate) fn is_session_over(&mut self, timers: &mut Timers, now: MonoMillis, timer: Timer) -> bool {
-        self.session_slot = None;
-        if self.session_deadline <= now {
+    /// Whether it is over; if not, its timer, which has just come up, is put where it may be.
+    pub(crate) fn is_over(&mut self, timers: &mut Timers, now: MonoMillis, timer: Timer) -> bool {
+        self.slot = None;
+        if self.deadline <= now {
             return true;
         }
-        timers.arm(self.session_deadline, timer);
-        self.session_slot = Some(self.session_deadline);
+        timers.arm(self.deadline, timer);
+        self.slot = Some(self.deadline);
         false
     }
 
+    /// Takes its timer out.
+    pub(crate) fn end(&mut self, timers: &mut Timers, timer: impl Fn() -> Timer) {
+        if let Some(slot) = self.slot.take() {
+            timers.disarm(slot, timer());
+        }
+    }
+}
+
+impl SoftMember {
     /// Gives the member this long to get from this epoch to another.
     pub(crate) fn arm_rebalance(
         &mut self,
@@ -158,9 +164,7 @@ impl SoftGroup {
     /// Forgets a member and its timers.
     pub(crate) fn remove_member(&mut self, timers: &mut Timers, group_id: &GroupId, member_id: &MemberId) {
         let Some(mut member) = self.members.remove(member_id) else { return };
-        if let Some(slot) = member.session_slot {
-            timers.disarm(slot, Timer::Session(group_id.clone(), member_id.clone()));
-        }
+        member.session.end(timers, || Timer::Session(group_id.clone(), member_id.clone()));
         member.disarm_rebalance(timers, || Timer::Rebalance(group_id.clone(), member_id.clone()));
     }
 }
@@ -202,6 +206,7 @@ impl GroupSoft {
 
     /// Forgets a group and its timers.
     pub(crate) fn remove_group(&mut self, group_id: &GroupId) {
+        self.remove_classic(group_id);
         let Some(mut group) = self.groups.remove(group_id) else { return };
         if let Some(deadline) = group.initial_delay {
             self.timers.disarm(deadline, Timer::InitialDelay(group_id.clone()));
@@ -211,6 +216,13 @@ impl GroupSoft {
         }
         while let Some(member_id) = group.members.keys().next().cloned() {
             group.remove_member(&mut self.timers, group_id, &member_id);
+        }
+    }
+
+    /// Forgets a classic group without members, and its timers.
+    pub(crate) fn remove_classic(&mut self, group_id: &GroupId) {
+        if let Some(mut group) = self.classic.remove(group_id) {
+            group.end_timers(&mut self.timers, group_id);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Scenarios of the whole machine, each a readable script and what it leads to.
 
+mod classic;
 mod client;
 mod convert;
 mod driver;

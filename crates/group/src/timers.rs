@@ -11,6 +11,12 @@ use riparian_types::{GroupId, MemberId, MonoMillis, ProcessId};
 /// What is due.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
+    /// A classic group stops waiting for members that have not joined.
+    ClassicJoin(GroupId),
+    /// A member of a classic group, or one that was only given its id, is removed because it was not heard of.
+    ClassicSession(GroupId, MemberId),
+    /// Members of a classic group that have not asked for their assignment are removed.
+    ClassicSync(GroupId),
     /// The target of a group that was empty is computed.
     InitialDelay(GroupId),
     /// A member that has not given back its tasks is fenced.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Task, Topology};
+use crate::{ClassicWords, Task, Topology};
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,27 @@ pub enum Command {
     },
     /// `join`, `beat`, `ack`, `leave`, `rest`.
     Heartbeat(HeartbeatWords),
+    /// `cjoin`, `csync`, `cbeat`, `cleave`.
+    Classic(ClassicWords),
+    /// `answer m`: the answer to what was sent `parked`.
+    Answer {
+        /// The group.
+        group: String,
+        /// Whose.
+        member: String,
+    },
+    /// `cclose m`: a classic member's connection is closed.
+    CloseMember {
+        /// The group.
+        group: String,
+        /// Whose.
+        member: String,
+    },
+    /// `cdescribe`.
+    ClassicDescribe {
+        /// The group.
+        group: String,
+    },
     /// `wait 3s`, `wait 300ms`.
     Wait {
         /// How long.
@@ -161,6 +182,11 @@ impl<'a> Words<'a> {
         text(self.value("in").unwrap_or("g"))
     }
 
+    fn member(&self) -> Result<String, CommandError> {
+        let member = self.0.get(1).ok_or_else(|| CommandError::new(self.0[0], "complete: whose?"))?;
+        Ok((*member).to_owned())
+    }
+
     fn list(&self, key: &str) -> Vec<String> {
         self.value(key).map(|values| values.split(',').map(String::from).collect()).unwrap_or_default()
     }
@@ -191,6 +217,7 @@ impl Command {
         if let Some(topology) = line.strip_prefix("topology") {
             return Ok(Self::Topology(Topology::parse(topology)?));
         }
+        let (is_parked, line) = line.strip_prefix("parked ").map_or((false, line), |line| (true, line));
         let (is_lost, line) = line.strip_prefix("lost ").map_or((false, line), |line| (true, line));
         let words = Words(line.split_whitespace().collect());
         let first = words.0.first().copied().unwrap_or_default();
@@ -209,6 +236,13 @@ impl Command {
             }
             "config" => Self::Config { group, entries: configs(&words)? },
             kind if HEARTBEATS.contains(&kind) => Self::Heartbeat(heartbeat(&words, group, is_lost)?),
+            "cjoin" | "csync" | "cbeat" | "cleave" => {
+                let HeartbeatWords { kind, member, group, words, .. } = heartbeat(&words, group, false)?;
+                Self::Classic(ClassicWords { kind, member, group, is_parked, words })
+            }
+            "answer" => Self::Answer { member: words.member()?, group },
+            "cclose" => Self::CloseMember { member: words.member()?, group },
+            "cdescribe" => Self::ClassicDescribe { group },
             "wait" => Self::Wait { ms: duration_ms(words.0.get(1).copied().unwrap_or_default())? },
             "restart" => Self::Restart,
             "close" => Self::Close { connection: words.0.get(1).and_then(|word| word.parse().ok()).unwrap_or(0) },

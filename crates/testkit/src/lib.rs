@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod classic;
 mod command;
 mod matching;
 mod members;
@@ -21,6 +22,10 @@ pub mod show;
 mod tasks;
 mod topology;
 
+pub use classic::{
+    ClassicBody, ClassicDescription, ClassicGroup, ClassicMember, ClassicMembers, ClassicRequest, ClassicWords,
+    JoinAnswer, LeaveAnswer, Metadata, SyncAnswer,
+};
 pub use command::{Command, CommandError, HeartbeatWords, OffsetWords};
 pub use members::{Heartbeat, Members};
 pub use script::{Mismatch, Runner, Script, ScriptError, is_blessing};

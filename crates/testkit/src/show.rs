@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{InternalTopic, Task, TaskLists, TaskOffset, Topology};
+use crate::{ClassicGroup, ClassicMembers, InternalTopic, Task, TaskLists, TaskOffset, Topology};
 
 /// What has been shown before decides how something is shown: values that say nothing by themselves get numbers in the
 /// order in which they come up, and what a member was already told is not repeated.
@@ -12,6 +12,8 @@ pub struct Printer {
     intervals: BTreeMap<String, [i64; 3]>,
     /// Texts are shown as `*`.
     stars: bool,
+    /// Who is called what.
+    pub classic: ClassicMembers,
 }
 
 /// An answer to a heartbeat that is no error.
@@ -90,7 +92,7 @@ pub enum Record {
     /// 1
     Offset { topic: String, partition: i32, value: Option<CommittedOffset> },
     /// 2
-    ClassicGroup { exists: bool },
+    ClassicGroup(Option<ClassicGroup>),
     /// 17
     Group(Option<GroupMetadata>),
     /// 19
@@ -256,7 +258,7 @@ impl Printer {
                 line
             }
             Record::Offset { topic, partition, value: None } => format!("1 {topic}-{partition} -"),
-            Record::ClassicGroup { exists } => format!("2 {}", if *exists { "classic" } else { "-" }),
+            Record::ClassicGroup(group) => self.classic.record(group.as_ref()),
             Record::Group(Some(group)) => {
                 let hash = self.hash(group.metadata_hash);
                 let configs = group.last_assignment_configs.iter().map(|(key, value)| format!(" {key}={value}"));

@@ -25,7 +25,7 @@ mod uuid;
 
 pub use ids::{ClientId, GroupId, InstanceId, MemberId, ProcessId, RackId, SubtopologyId, TopicName};
 pub use numbers::{
-    AssignmentEpoch, GroupEpoch, LeaderEpoch, MemberEpoch, NodeId, Offset, PartitionCount, PartitionIndex,
+    AssignmentEpoch, Generation, GroupEpoch, LeaderEpoch, MemberEpoch, NodeId, Offset, PartitionCount, PartitionIndex,
     ProducerEpoch, ProducerId, Sequence, TopologyEpoch,
 };
 pub use prng::Prng;

@@ -27,6 +27,8 @@ pub const PRODUCER_BATCHES_REMEMBERED: usize = 5;
 pub const GROUP_TASKS_MAX: u32 = 1_000_000;
 /// Most active and standby tasks of one streams group together.
 pub const GROUP_PLACEMENTS_MAX: u64 = 16_000_000;
+/// Most member ids of one classic group that were handed out and whose members have not joined yet (KIP-394).
+pub const GROUP_PENDING_JOINS_MAX: usize = 10_000;
 /// Most topics.
 pub const TOPICS_MAX: usize = 100_000;
 /// Most partitions of all topics together.

@@ -10,7 +10,7 @@ use alloc::{string::String, vec::Vec};
 
 use crate::{MonoMillis, Now, Offset, ProducerEpoch, ProducerId, WallMillis};
 
-/// Where a reply goes: a token that whoever sent the command understands.
+/// Where a reply goes: a token that whoever sent the command understands. None is used twice while a machine is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Waiter(pub u64);
 
@@ -43,6 +43,10 @@ pub trait Machine: Sized {
     type Scope: Clone + Ord + core::fmt::Debug;
 
     /// Answers a command. Changes soft state only; what hard state shall become is in the decision's records.
+    ///
+    /// A command that waits for an event gets its answer in a later decision: the machine keeps the waiter in soft state,
+    /// and sees to it that one comes (an event, a timer). When the machine is unloaded, its owner turns away whoever is
+    /// still waiting.
     fn decide(&self, soft: &mut Self::Soft, now: Now, command: Self::Command) -> Decision<Self>;
 
     /// Applies a record that stands in the log. Reads no clock and no randomness.
@@ -72,7 +76,7 @@ pub trait Machine: Sized {
 pub struct Decision<M: Machine> {
     /// Records to be appended as one batch, then applied in this order.
     pub records: Vec<M::Record>,
-    /// Answers, to be released as their scope demands.
+    /// Answers, to be released as their scope demands: to the command decided on, and to commands that waited for it.
     pub replies: Vec<Answer<M>>,
     /// To be carried out once the records stand in the log.
     pub effects: Vec<M::Effect>,

@@ -79,6 +79,12 @@ number! {
     AssignmentEpoch(i32)
 }
 number! {
+    /// Counts the rebalances of a classic group.
+    Generation(i32),
+    /// What a request from outside the group carries, and an answer that tells of no generation.
+    NONE = -1
+}
+number! {
     /// The epoch a member has reached on its way to the target assignment; "ME" in the protocol notes (KIP-1071).
     MemberEpoch(i32),
     /// Sent by a member that joins.

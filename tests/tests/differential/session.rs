@@ -30,7 +30,7 @@ use riparian_testkit::{
 use riparian_tests::Server;
 use riparian_types::Uuid;
 
-use crate::{barrier, convert, stored};
+use crate::{barrier, classic::Waiting, convert, stored};
 
 const RESOURCE_TYPE_GROUP: i8 = 32;
 const CONFIG_SET: i8 = 0;
@@ -43,20 +43,22 @@ const FETCH_BY_NAME: i16 = 9;
 
 pub(crate) struct Session<'s> {
     name: String,
-    server: &'s Mutex<Server>,
+    pub(crate) server: &'s Mutex<Server>,
     connection: Option<Connection>,
     members: Members,
-    printer: Printer,
+    pub(crate) printer: Printer,
     topics: BTreeMap<String, i32>,
     /// A group's settings were changed, and perhaps not everybody has heard of it.
     has_new_configs: bool,
     barriers: u32,
+    /// The connections of classic members, by group and member: a request that waits blocks its connection.
+    pub(crate) classic: BTreeMap<(String, String), Waiting>,
     written: BTreeMap<String, stored::Reader>,
 }
 
-type Lines = Result<Vec<String>, String>;
+pub(crate) type Lines = Result<Vec<String>, String>;
 
-fn failed(error: impl Display) -> String {
+pub(crate) fn failed(error: impl Display) -> String {
     error.to_string()
 }
 
@@ -71,6 +73,7 @@ impl<'s> Session<'s> {
             topics: BTreeMap::new(),
             has_new_configs: false,
             barriers: 0,
+            classic: BTreeMap::new(),
             written: BTreeMap::from([("g".to_owned(), stored::Reader::from_start())]),
         }
     }
@@ -94,6 +97,10 @@ impl<'s> Session<'s> {
             Command::Await(topics) => self.await_topics(&topics)?,
             Command::Config { group, entries } => self.config(&group, &entries)?,
             Command::Heartbeat(words) => self.heartbeat(&words)?,
+            Command::Classic(words) => self.classic(&words)?,
+            Command::Answer { group, member } => self.answer_of(&group, &member)?,
+            Command::CloseMember { group, member } => self.close_member(&group, &member)?,
+            Command::ClassicDescribe { group } => self.describe_classic(&group)?,
             Command::Wait { ms } => {
                 std::thread::sleep(Duration::from_millis(ms));
                 Vec::new()
@@ -120,17 +127,17 @@ impl<'s> Session<'s> {
     }
 
     /// What a group or topic is called on the server.
-    fn real(&self, name: &str) -> String {
+    pub(crate) fn real(&self, name: &str) -> String {
         if name.is_empty() || name.starts_with("__") { name.to_owned() } else { format!("{}.{name}", self.name) }
     }
 
     /// What the script calls it.
-    fn short(&self, name: &str) -> String {
+    pub(crate) fn short(&self, name: &str) -> String {
         let prefix = format!("{}.", self.name);
         name.strip_prefix(&prefix).unwrap_or(name).to_owned()
     }
 
-    fn connection(&mut self) -> Result<&mut Connection, String> {
+    pub(crate) fn connection(&mut self) -> Result<&mut Connection, String> {
         if self.connection.is_none() {
             let port = self.server.lock().unwrap_or_else(PoisonError::into_inner).port();
             self.connection = Some(barrier::connect(port).map_err(failed)?);
@@ -138,7 +145,7 @@ impl<'s> Session<'s> {
         self.connection.as_mut().ok_or_else(|| "there is no connection".to_owned())
     }
 
-    fn error(&self, code: i16, text: Option<&str>) -> String {
+    pub(crate) fn error(&self, code: i16, text: Option<&str>) -> String {
         let name = ErrorCode::from_code(code).map_or_else(|| format!("error {code}"), |code| code.name().to_owned());
         self.printer.error(&name, text)
     }
@@ -163,6 +170,10 @@ impl<'s> Session<'s> {
         match record {
             Record::Offset { topic, partition, value } => {
                 Record::Offset { topic: self.short(&topic), partition, value }
+            }
+            Record::ClassicGroup(Some(mut group)) => {
+                group.members.iter_mut().for_each(|member| member.metadata.rename(|topic| self.short(topic)));
+                Record::ClassicGroup(Some(group))
             }
             Record::Topology(Some(mut topology)) => {
                 topology.rename(|topic| self.short(topic));
@@ -290,10 +301,15 @@ impl<'s> Session<'s> {
         Ok(Vec::new())
     }
 
-    fn heartbeat(&mut self, words: &HeartbeatWords) -> Lines {
-        if words.group != "''" {
-            self.written.entry(words.group.clone()).or_insert_with(stored::Reader::from_start);
+    /// What is written about this group is shown from now on.
+    pub(crate) fn listen_to(&mut self, group: &str) {
+        if !group.is_empty() {
+            self.written.entry(group.to_owned()).or_insert_with(stored::Reader::from_start);
         }
+    }
+
+    fn heartbeat(&mut self, words: &HeartbeatWords) -> Lines {
+        self.listen_to(&words.group);
         let mut heartbeat = self.members.heartbeat(words).map_err(failed)?;
         heartbeat.group_id = self.real(&heartbeat.group_id);
         let request = convert::heartbeat_request(&heartbeat);
@@ -353,6 +369,7 @@ impl<'s> Session<'s> {
 
     fn restart(&mut self) -> Vec<String> {
         self.connection = None;
+        self.classic.clear();
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         server.kill();
         server.restart();
@@ -409,7 +426,7 @@ impl<'s> Session<'s> {
     }
 
     fn commit(&mut self, words: &OffsetWords) -> Lines {
-        self.written.entry(words.group.clone()).or_insert_with(stored::Reader::from_start);
+        self.listen_to(&words.group);
         let mut topics: Vec<OffsetCommitRequestTopic<'_>> = Vec::new();
         let version = words.version.unwrap_or(COMMIT_BY_NAME);
         for (topic, partition, offset) in &words.partitions {
@@ -438,7 +455,12 @@ impl<'s> Session<'s> {
         let request = OffsetCommitRequest {
             group_id: self.real(&words.group).into(),
             generation_id_or_member_epoch: words.epoch,
-            member_id: words.member.clone().unwrap_or_default().into(),
+            member_id: words
+                .member
+                .as_ref()
+                .map(|it| self.printer.classic.id(&words.group, it))
+                .unwrap_or_default()
+                .into(),
             group_instance_id: words.instance.clone().map(Into::into),
             retention_time_ms: words.retention_ms.unwrap_or(-1),
             topics,
@@ -483,7 +505,7 @@ impl<'s> Session<'s> {
         });
         let group = OffsetFetchRequestGroup {
             group_id: self.real(&words.group).into(),
-            member_id: words.member.clone().map(Into::into),
+            member_id: words.member.as_ref().map(|it| self.printer.classic.id(&words.group, it).into()),
             member_epoch: words.epoch,
             topics: if words.all { None } else { Some(topics.collect()) },
             ..OffsetFetchRequestGroup::default()

@@ -9,12 +9,12 @@ use riparian_protocol::messages::{
 };
 use riparian_records::batches;
 use riparian_records::stored::{
-    OffsetCommitValue, StoredKey, StreamsGroupCurrentMemberAssignmentValue, StreamsGroupMemberMetadataValue,
-    StreamsGroupMetadataValue, StreamsGroupTargetAssignmentMemberValue, StreamsGroupTargetAssignmentMetadataValue,
-    StreamsGroupTopologyValue, key_type,
+    GroupMetadataValue, OffsetCommitValue, StoredKey, StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataValue, StreamsGroupMetadataValue, StreamsGroupTargetAssignmentMemberValue,
+    StreamsGroupTargetAssignmentMetadataValue, StreamsGroupTopologyValue, key_type,
 };
 use riparian_testkit::{
-    CopartitionGroup, Subtopology, Task, TaskLists, Topology,
+    ClassicGroup, ClassicMember, CopartitionGroup, Metadata, Subtopology, Task, TaskLists, Topology,
     show::{CommittedOffset, CurrentAssignment, GroupMetadata, MemberMetadata, Record, internal_topic, with_epochs},
 };
 
@@ -119,7 +119,10 @@ fn decode(key: &[u8], value: Option<&[u8]>, group: &str) -> Result<Option<Record
             });
             Record::Offset { topic: it.topic.clone().into_owned(), partition: it.partition, value }
         }
-        StoredKey::GroupMetadata(it) if of(&it.group) => Record::ClassicGroup { exists: value.is_some() },
+        StoredKey::GroupMetadata(it) if of(&it.group) => {
+            let value = value.map(GroupMetadataValue::from_bytes).transpose().map_err(wrong)?;
+            Record::ClassicGroup(value.map(classic_group))
+        }
         StoredKey::StreamsGroupMetadata(it) if of(&it.group_id) => Record::Group(
             value.map(StreamsGroupMetadataValue::from_bytes).transpose().map_err(wrong)?.map(group_metadata),
         ),
@@ -146,6 +149,27 @@ fn decode(key: &[u8], value: Option<&[u8]>, group: &str) -> Result<Option<Record
         _ => return Ok(None),
     };
     Ok(Some(record))
+}
+
+fn classic_group(value: GroupMetadataValue<'_>) -> ClassicGroup {
+    let members = value.members.iter().map(|it| ClassicMember {
+        member_id: it.member_id.to_string(),
+        instance_id: it.group_instance_id.as_ref().map(ToString::to_string),
+        client_id: it.client_id.to_string(),
+        client_host: it.client_host.to_string(),
+        rebalance_timeout_ms: Some(it.rebalance_timeout),
+        session_timeout_ms: Some(it.session_timeout),
+        metadata: Metadata::from_bytes(&it.subscription),
+        assignment: it.assignment.to_vec(),
+    });
+    ClassicGroup {
+        protocol_type: value.protocol_type.to_string(),
+        generation: value.generation,
+        protocol: value.protocol.as_ref().map(ToString::to_string),
+        leader: value.leader.as_ref().map(ToString::to_string),
+        has_time: value.current_state_timestamp != -1,
+        members: members.collect(),
+    }
 }
 
 fn group_metadata(value: StreamsGroupMetadataValue<'_>) -> GroupMetadata {

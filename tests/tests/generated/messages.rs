@@ -21,16 +21,24 @@ macro_rules! each_message {
         $check!("DescribeClusterResponse", riparian_protocol::messages::DescribeClusterResponse<'_>);
         $check!("DescribeConfigsRequest", riparian_protocol::messages::DescribeConfigsRequest<'_>);
         $check!("DescribeConfigsResponse", riparian_protocol::messages::DescribeConfigsResponse<'_>);
+        $check!("DescribeGroupsRequest", riparian_protocol::messages::DescribeGroupsRequest<'_>);
+        $check!("DescribeGroupsResponse", riparian_protocol::messages::DescribeGroupsResponse<'_>);
         $check!("DescribeTopicPartitionsRequest", riparian_protocol::messages::DescribeTopicPartitionsRequest<'_>);
         $check!("DescribeTopicPartitionsResponse", riparian_protocol::messages::DescribeTopicPartitionsResponse<'_>);
         $check!("FetchRequest", riparian_protocol::messages::FetchRequest<'_>);
         $check!("FetchResponse", riparian_protocol::messages::FetchResponse<'_>);
         $check!("FindCoordinatorRequest", riparian_protocol::messages::FindCoordinatorRequest<'_>);
         $check!("FindCoordinatorResponse", riparian_protocol::messages::FindCoordinatorResponse<'_>);
+        $check!("HeartbeatRequest", riparian_protocol::messages::HeartbeatRequest<'_>);
+        $check!("HeartbeatResponse", riparian_protocol::messages::HeartbeatResponse);
         $check!("IncrementalAlterConfigsRequest", riparian_protocol::messages::IncrementalAlterConfigsRequest<'_>);
         $check!("IncrementalAlterConfigsResponse", riparian_protocol::messages::IncrementalAlterConfigsResponse<'_>);
         $check!("InitProducerIdRequest", riparian_protocol::messages::InitProducerIdRequest<'_>);
         $check!("InitProducerIdResponse", riparian_protocol::messages::InitProducerIdResponse);
+        $check!("JoinGroupRequest", riparian_protocol::messages::JoinGroupRequest<'_>);
+        $check!("JoinGroupResponse", riparian_protocol::messages::JoinGroupResponse<'_>);
+        $check!("LeaveGroupRequest", riparian_protocol::messages::LeaveGroupRequest<'_>);
+        $check!("LeaveGroupResponse", riparian_protocol::messages::LeaveGroupResponse<'_>);
         $check!("ListGroupsRequest", riparian_protocol::messages::ListGroupsRequest<'_>);
         $check!("ListGroupsResponse", riparian_protocol::messages::ListGroupsResponse<'_>);
         $check!("ListOffsetsRequest", riparian_protocol::messages::ListOffsetsRequest<'_>);
@@ -59,6 +67,8 @@ macro_rules! each_message {
             "StreamsGroupTopologyDescriptionUpdateResponse",
             riparian_protocol::messages::StreamsGroupTopologyDescriptionUpdateResponse<'_>
         );
+        $check!("SyncGroupRequest", riparian_protocol::messages::SyncGroupRequest<'_>);
+        $check!("SyncGroupResponse", riparian_protocol::messages::SyncGroupResponse<'_>);
         $check!("GroupMetadataKey", riparian_records::stored::GroupMetadataKey<'_>);
         $check!("GroupMetadataValue", riparian_records::stored::GroupMetadataValue<'_>);
         $check!("LegacyOffsetCommitKey", riparian_records::stored::LegacyOffsetCommitKey<'_>);

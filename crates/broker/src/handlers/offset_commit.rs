@@ -127,6 +127,8 @@ fn error_code(error: &OffsetCommitError) -> ErrorCode {
         OffsetCommitError::GroupIdNotFound => ErrorCode::GroupIdNotFound,
         OffsetCommitError::IllegalGeneration => ErrorCode::IllegalGeneration,
         OffsetCommitError::UnknownMemberId => ErrorCode::UnknownMemberId,
+        OffsetCommitError::FencedInstanceId => ErrorCode::FencedInstanceId,
+        OffsetCommitError::RebalanceInProgress => ErrorCode::RebalanceInProgress,
         OffsetCommitError::StaleMemberEpoch => ErrorCode::StaleMemberEpoch,
         OffsetCommitError::UnsupportedVersion => ErrorCode::UnsupportedVersion,
         // Told in the log when the group was loaded.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use riparian_group::{
     command::{Command, OffsetDelete},
-    reply::{OffsetDeleteOutcome, Reply},
+    reply::{OffsetDeleteError, OffsetDeleteOutcome, Reply},
 };
 use riparian_protocol::{
     ApiKey, ErrorCode,
@@ -79,7 +79,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                         topic_answer(&name, partitions.collect())
                     }));
                 }
-                Ok(Reply::OffsetDelete(Err(_))) => response.error_code = ErrorCode::GroupIdNotFound as i16,
+                Ok(Reply::OffsetDelete(Err(error))) => response.error_code = error_code(&error) as i16,
                 Ok(_) => response.error_code = ErrorCode::UnknownServerError as i16,
                 Err(Unavailable) => response.error_code = ErrorCode::NotCoordinator as i16,
             }
@@ -87,6 +87,18 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         }),
     );
     Ok(())
+}
+
+/// The one place where this operation's errors become codes.
+fn error_code(error: &OffsetDeleteError) -> ErrorCode {
+    match error {
+        OffsetDeleteError::GroupNotFound(_) => ErrorCode::GroupIdNotFound,
+        OffsetDeleteError::NonEmptyGroup => ErrorCode::NonEmptyGroup,
+        other => {
+            tracing::error!(?other, "offset delete error without a code");
+            ErrorCode::UnknownServerError
+        }
+    }
 }
 
 fn topic_answer(

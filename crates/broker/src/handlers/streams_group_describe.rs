@@ -18,7 +18,7 @@ use riparian_wire::{DecodeError, Reader};
 
 use crate::{
     authorizer::{Operation, Resource},
-    groups::GroupQuestion,
+    groups::{GROUP_OPERATIONS, GroupQuestion},
     handlers::Api,
     host::Unavailable,
     request::Context,
@@ -27,9 +27,6 @@ use crate::{
 
 pub(crate) const API: Api = Api { key: ApiKey::StreamsGroupDescribe, handle };
 
-/// All operations that Kafka knows for a group: read, delete, describe, describe configs, alter configs (bits 3, 6, 8,
-/// 10, 11).
-const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 const DESCRIPTION_NOT_STORED: i8 = 1;
 
 fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> {

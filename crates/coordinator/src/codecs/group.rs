@@ -5,20 +5,24 @@ use std::borrow::Cow;
 use riparian_group::{
     GroupMachine,
     record::{
-        ClassicGroupValue, CommittedOffsetValue, MemberState, Record, StreamsCurrentAssignmentValue,
-        StreamsGroupMetadataValue, StreamsMemberMetadataValue, StreamsTargetMetadataValue,
+        ClassicGroupValue, ClassicMemberValue, CommittedOffsetValue, MemberState, Record,
+        StreamsCurrentAssignmentValue, StreamsGroupMetadataValue, StreamsMemberMetadataValue,
+        StreamsTargetMetadataValue,
     },
     streams::{ActiveTaskIds, CopartitionGroup, Endpoint, InternalTopic, Subtopology, TaskIds, TaskLists, Topology},
 };
 use riparian_records::stored::{self, StoredKey};
 use riparian_types::{
-    AssignmentEpoch, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex,
-    ProcessId, SubtopologyId, TopicName, TopologyEpoch, WallMillis,
+    AssignmentEpoch, Generation, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset,
+    PartitionIndex, ProcessId, SubtopologyId, TopicName, TopologyEpoch, WallMillis,
     planted::{self, Bug},
 };
 use riparian_wire::{DecodeError, EncodeError};
 
-use crate::codec::{Decoded, KeyValue, RecordCodec};
+use crate::{
+    codec::{Decoded, KeyValue, RecordCodec},
+    subscription::subscribed_topics,
+};
 
 /// The codec of [`GroupMachine`]'s records.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,10 @@ pub struct GroupCodec;
 const STREAMS_VERSION: i16 = 0;
 /// The version in which offsets are written; the first with topic ids.
 const OFFSET_VERSION: i16 = 4;
+/// Stands where a timestamp is unknown.
+const NO_TIMESTAMP: i64 = -1;
+/// The version in which classic groups are written, as Kafka 4.4 does; the next is known, but not used yet.
+const CLASSIC_VERSION: i16 = 3;
 /// The only version with an explicit expiry.
 const OFFSET_VERSION_EXPIRING: i16 = 1;
 
@@ -81,9 +89,9 @@ fn encode(record: &Record) -> Result<Bytes, EncodeError> {
             let key = stored::OffsetCommitKey { group: text(group), topic: text(topic), partition: partition.0 };
             (key.to_bytes()?, value.as_ref().map(encode_offset).transpose()?)
         }
-        Record::ClassicGroupMetadata(group, _) => {
-            // Only its tombstone is ever written.
-            (stored::GroupMetadataKey { group: text(group) }.to_bytes()?, None)
+        Record::ClassicGroupMetadata(group, value) => {
+            let key = stored::GroupMetadataKey { group: text(group) };
+            (key.to_bytes()?, value.as_ref().map(encode_classic).transpose()?)
         }
         Record::StreamsGroupMetadata(group, value) => {
             let key = stored::StreamsGroupMetadataKey { group_id: text(group) };
@@ -142,6 +150,30 @@ fn encode_offset(value: &CommittedOffsetValue) -> Result<Vec<u8>, EncodeError> {
         ..Default::default()
     }
     .to_bytes(version)
+}
+
+fn encode_classic(value: &ClassicGroupValue) -> Result<Vec<u8>, EncodeError> {
+    let members = value.members.iter().map(|member| stored::group_metadata_value::MemberMetadata {
+        member_id: text(&member.member_id),
+        group_instance_id: member.instance_id.as_ref().map(text),
+        client_id: text(&member.client_id),
+        client_host: text(&member.client_host),
+        rebalance_timeout: member.rebalance_timeout_ms,
+        session_timeout: member.session_timeout_ms,
+        subscription: Cow::Borrowed(&member.subscription),
+        assignment: Cow::Borrowed(&member.assignment),
+        ..Default::default()
+    });
+    stored::GroupMetadataValue {
+        protocol_type: text(&value.protocol_type),
+        generation: value.generation.0,
+        protocol: value.protocol.as_ref().map(text),
+        leader: value.leader.as_ref().map(text),
+        current_state_timestamp: value.state_timestamp.map_or(NO_TIMESTAMP, |timestamp| timestamp.0),
+        members: members.collect(),
+        ..Default::default()
+    }
+    .to_bytes(CLASSIC_VERSION)
 }
 
 fn encode_group(value: &StreamsGroupMetadataValue) -> Result<Vec<u8>, EncodeError> {
@@ -320,11 +352,7 @@ fn decode(key: StoredKey<'_>, group: &GroupId, value: Option<&[u8]>) -> Result<R
         }
         StoredKey::GroupMetadata(_) => {
             let value = value.map(stored::GroupMetadataValue::from_bytes).transpose()?;
-            let value = value.map(|value| ClassicGroupValue {
-                protocol_type: value.protocol_type.into_owned(),
-                has_members: !value.members.is_empty(),
-            });
-            Record::ClassicGroupMetadata(group, value)
+            Record::ClassicGroupMetadata(group, value.map(decode_classic))
         }
         StoredKey::StreamsGroupMetadata(_) => {
             let value = value.map(stored::StreamsGroupMetadataValue::from_bytes).transpose()?;
@@ -360,6 +388,34 @@ fn decode(key: StoredKey<'_>, group: &GroupId, value: Option<&[u8]>) -> Result<R
             Record::StreamsTopology(group, value.map(decode_topology))
         }
     })
+}
+
+fn decode_classic(value: stored::GroupMetadataValue<'_>) -> ClassicGroupValue {
+    let protocol_type = value.protocol_type.into_owned();
+    let member = |member: stored::group_metadata_value::MemberMetadata<'_>| ClassicMemberValue {
+        member_id: MemberId::from(&*member.member_id),
+        instance_id: member.group_instance_id.map(|id| InstanceId::from(&*id)),
+        client_id: member.client_id.into_owned(),
+        client_host: member.client_host.into_owned(),
+        // The first version had only one timeout.
+        rebalance_timeout_ms: match member.rebalance_timeout {
+            -1 => member.session_timeout,
+            timeout => timeout,
+        },
+        session_timeout_ms: member.session_timeout,
+        subscribed_topics: subscribed_topics(&protocol_type, &member.subscription),
+        subscription: member.subscription.into(),
+        assignment: member.assignment.into(),
+    };
+    ClassicGroupValue {
+        generation: Generation(value.generation),
+        protocol: value.protocol.map(Cow::into_owned),
+        leader: value.leader.map(|id| MemberId::from(&*id)),
+        state_timestamp: (value.current_state_timestamp != NO_TIMESTAMP)
+            .then_some(WallMillis(value.current_state_timestamp)),
+        members: value.members.into_iter().map(member).collect(),
+        protocol_type,
+    }
 }
 
 fn decode_group(value: stored::StreamsGroupMetadataValue<'_>) -> StreamsGroupMetadataValue {

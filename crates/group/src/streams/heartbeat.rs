@@ -17,7 +17,7 @@ use riparian_types::{
 use crate::{
     command::StreamsHeartbeat,
     config::Settings,
-    group::GroupKind,
+    group::{Found, GroupKind},
     machine::GroupMachine,
     pace::{self, Pace},
     record::{MemberState, Record},
@@ -91,7 +91,7 @@ fn beat(
     let mut records = Vec::new();
 
     // Which group and which member.
-    let existing = find_group(machine, &heartbeat, &mut records)?;
+    let existing = find_group(machine, soft, &heartbeat, &mut records)?;
     let group = existing.map_or_else(|| Cow::Owned(StreamsGroup::new()), Cow::Borrowed);
     let group = group.as_ref();
     let Some(topics) = &soft.topics else { return Err(StreamsHeartbeatError::LoadInProgress) };
@@ -272,6 +272,9 @@ fn beat(
     let rebalance_timeout_ms = metadata.rebalance_timeout_ms;
     let configs =
         soft_group.is_none_or(|soft_group| soft_group.assignment_configs.is_none()).then(|| configs.into_owned());
+    if existing.is_none() {
+        soft.remove_classic(&group_id);
+    }
     let GroupSoft { groups, timers, creations, .. } = soft;
     let soft_group = match groups.get_mut(&group_id) {
         Some(soft_group) => soft_group,
@@ -308,7 +311,7 @@ fn beat(
     if is_join {
         soft_member.joined = now.mono;
     }
-    soft_member.extend_session(timers, now.mono, session_timeout_ms, session);
+    soft_member.session.extend(timers, now.mono, session_timeout_ms, session);
     match next {
         Some(Progress { state: MemberState::UnrevokedTasks, epoch, .. }) => {
             soft_member.arm_rebalance(timers, now.mono, rebalance_timeout_ms, epoch, rebalance());
@@ -332,22 +335,26 @@ fn beat(
 /// The streams group, or none if the member's join makes it; then what must go first is written.
 fn find_group<'a>(
     machine: &'a GroupMachine,
+    soft: &GroupSoft,
     heartbeat: &StreamsHeartbeat,
     records: &mut Vec<Record>,
 ) -> Result<Option<&'a StreamsGroup>, StreamsHeartbeatError> {
     let group_id = &heartbeat.group_id;
     let is_join = heartbeat.member_epoch == MemberEpoch::JOIN;
-    match machine.groups.get(group_id).map(|group| &group.kind) {
-        Some(GroupKind::Streams(group)) => Ok(Some(group)),
-        None if is_join => Ok(None),
-        Some(kind) if is_join && kind.is_replaceable() => {
+    if let Some(GroupKind::Streams(group)) = machine.groups.get(group_id).map(|group| &group.kind) {
+        return Ok(Some(group));
+    }
+    match machine.find(soft, group_id) {
+        Found::Nothing if is_join => Ok(None),
+        // To Kafka a group of offsets is a classic group without members.
+        Found::OffsetsOnly | Found::Classic(_) if is_join && machine.find(soft, group_id).is_empty() => {
             records.push(Record::ClassicGroupMetadata(group_id.clone(), None));
             Ok(None)
         }
-        Some(GroupKind::Classic(_)) => Err(StreamsHeartbeatError::GroupIdNotFound(format!(
+        Found::Classic(_) => Err(StreamsHeartbeatError::GroupIdNotFound(format!(
             "Group {group_id} is a classic group, not a streams group."
         ))),
-        None | Some(GroupKind::OffsetsOnly) => Err(leave::unknown_group(group_id)),
+        Found::Nothing | Found::OffsetsOnly | Found::Streams(_) => Err(leave::unknown_group(group_id)),
     }
 }
 

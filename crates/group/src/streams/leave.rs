@@ -128,7 +128,7 @@ impl GroupMachine {
         let member = soft.groups.get_mut(&group_id).and_then(|soft_group| soft_group.members.get_mut(&member_id));
         let Some(member) = member else { return Decision::nothing() };
         let timer = crate::timers::Timer::Session(group_id.clone(), member_id.clone());
-        if !member.is_session_over(&mut soft.timers, now.mono, timer) {
+        if !member.session.is_over(&mut soft.timers, now.mono, timer) {
             return Decision::nothing();
         }
         self.fence_member(soft, now, &group_id, &member_id, |_| true)

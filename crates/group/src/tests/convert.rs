@@ -9,6 +9,7 @@ use riparian_testkit as script;
 use riparian_testkit::show;
 use riparian_types::{GroupId, MemberEpoch, Offset, PartitionIndex, TopologyEpoch};
 
+use super::classic;
 use crate::{
     command::{Caller, ClientSupport, StreamsHeartbeat},
     record::{MemberState, Record, StreamsCurrentAssignmentValue, StreamsMemberMetadataValue},
@@ -190,6 +191,8 @@ pub(crate) fn commit_error(error: &OffsetCommitError) -> &'static str {
         OffsetCommitError::GroupIdNotFound => "GROUP_ID_NOT_FOUND",
         OffsetCommitError::IllegalGeneration => "ILLEGAL_GENERATION",
         OffsetCommitError::UnknownMemberId => "UNKNOWN_MEMBER_ID",
+        OffsetCommitError::FencedInstanceId => "FENCED_INSTANCE_ID",
+        OffsetCommitError::RebalanceInProgress => "REBALANCE_IN_PROGRESS",
         OffsetCommitError::StaleMemberEpoch => "STALE_MEMBER_EPOCH",
         OffsetCommitError::UnsupportedVersion => "UNSUPPORTED_VERSION",
         OffsetCommitError::Internal(_) => "UNKNOWN_SERVER_ERROR",
@@ -274,7 +277,7 @@ pub(crate) fn record(record: &Record) -> show::Record {
                 metadata: value.metadata.clone(),
             }),
         },
-        Record::ClassicGroupMetadata(_, value) => show::Record::ClassicGroup { exists: value.is_some() },
+        Record::ClassicGroupMetadata(_, value) => show::Record::ClassicGroup(value.as_ref().map(classic::group)),
         Record::StreamsGroupMetadata(_, value) => {
             show::Record::Group(value.as_ref().map(|value| show::GroupMetadata {
                 epoch: value.epoch.0,

@@ -51,6 +51,10 @@ pub(crate) fn config() -> GroupConfig {
         rack_aware_assignment_tags: Vec::new(),
         assignors: alloc::vec!["sticky".into()],
         members_max: i32::MAX,
+        classic_initial_rebalance_delay_ms: 3_000,
+        classic_session_timeout_min_ms: 6_000,
+        classic_session_timeout_max_ms: 1_800_000,
+        classic_members_max: i32::MAX,
         offsets_retention_ms: 7 * 24 * 3_600_000,
         offsets_retention_check_interval_ms: 600_000,
         fast_rebalance: false,
@@ -71,12 +75,19 @@ pub(crate) struct Driver {
     topics_as_of: i64,
     overrides: BTreeMap<GroupId, crate::config::GroupOverrides>,
     epochs: BTreeMap<GroupId, GroupEpoch>,
+    waiters: u64,
+    /// Answers to commands that had to wait for them.
+    pub(crate) answers: BTreeMap<Waiter, Reply>,
+    /// Commands that nobody has answered yet.
+    pub(crate) waiting: BTreeSet<Waiter>,
     /// Compare with a replay after each step.
     pub(crate) replay_always: bool,
 }
 
 /// What a step led to.
 pub(crate) struct Step {
+    /// Of the command.
+    pub(crate) waiter: Waiter,
     pub(crate) records: Vec<Record>,
     pub(crate) reply: Option<Reply>,
     pub(crate) effects: Vec<Effect>,
@@ -95,6 +106,9 @@ impl Driver {
             topics_as_of: 0,
             overrides: BTreeMap::new(),
             epochs: BTreeMap::new(),
+            waiters: 0,
+            answers: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             replay_always: true,
         };
         let now = driver.now();
@@ -109,8 +123,26 @@ impl Driver {
 
     pub(crate) fn command(&mut self, make: impl FnOnce(Waiter) -> Command) -> Step {
         let now = self.now();
-        let decision = self.machine.decide(&mut self.soft, now, make(Waiter(7)));
-        self.carry_out(decision)
+        self.waiters += 1;
+        let waiter = Waiter(self.waiters);
+        self.waiting.insert(waiter);
+        let decision = self.machine.decide(&mut self.soft, now, make(waiter));
+        self.carry_out(waiter, decision)
+    }
+
+    /// Lets time pass until this command is answered, if it is by then.
+    pub(crate) fn await_answer(&mut self, waiter: Waiter, limit_ms: u64) -> (Option<Reply>, Vec<Record>) {
+        let end = self.now_ms + limit_ms;
+        let mut records = Vec::new();
+        loop {
+            if let Some(reply) = self.answers.remove(&waiter) {
+                return (Some(reply), records);
+            }
+            let next = self.machine.next_deadline(&self.soft).filter(|deadline| deadline.0 <= end);
+            let Some(deadline) = next else { return (None, records) };
+            let ms = deadline.0.saturating_sub(self.now_ms);
+            records.extend(self.advance(ms).into_iter().flat_map(|step| step.records));
+        }
     }
 
     /// Lets time pass; timers fire when they are due.
@@ -121,7 +153,7 @@ impl Driver {
             self.now_ms = self.now_ms.max(deadline.0);
             let now = self.now();
             let decision = self.machine.on_deadline(&mut self.soft, now);
-            let step = self.carry_out(decision);
+            let step = self.carry_out(Waiter(0), decision);
             if !step.records.is_empty() {
                 steps.push(step);
             }
@@ -171,6 +203,8 @@ impl Driver {
     pub(crate) fn restart(&mut self) -> Step {
         self.machine = replay(&self.machine, &self.log);
         self.soft = GroupSoft::default();
+        self.answers.clear();
+        self.waiting.clear();
         let now = self.now();
         self.machine.loaded(&mut self.soft, now);
         let step = self.change_topics(&[]);
@@ -180,7 +214,7 @@ impl Driver {
         step
     }
 
-    fn carry_out(&mut self, decision: Decision<GroupMachine>) -> Step {
+    fn carry_out(&mut self, waiter: Waiter, decision: Decision<GroupMachine>) -> Step {
         for record in &decision.records {
             let result = self.machine.apply(&context(self.log.len()), record);
             assert_eq!(result, Ok(()), "{record:?}");
@@ -192,13 +226,24 @@ impl Driver {
                 self.check_replay();
             }
         }
-        let reply = decision.replies.into_iter().next().map(|answer| answer.reply);
+        let mut reply = None;
+        for answer in decision.replies {
+            // Some commands are made without a waiter of their own.
+            if answer.waiter == waiter || answer.waiter == Waiter(0) {
+                assert!(reply.is_none(), "answered twice: {:?}", answer.reply);
+                self.waiting.remove(&waiter);
+                reply = Some(answer.reply);
+            } else {
+                assert!(self.waiting.remove(&answer.waiter), "answered unasked or twice: {:?}", answer.reply);
+                self.answers.insert(answer.waiter, answer.reply);
+            }
+        }
         if let Some(Reply::StreamsHeartbeat(Ok(reply))) = &reply
             && reply.member_epoch.0 >= 0
         {
             self.check_reply(&decision.records, reply);
         }
-        Step { records: decision.records, reply, effects: decision.effects }
+        Step { waiter, records: decision.records, reply, effects: decision.effects }
     }
 
     /// What holds for the records at all times.

@@ -1,9 +1,9 @@
 //! Groups as they are described, listed, deleted, converted, restarted, damaged.
 
-use alloc::sync::Arc;
+use alloc::{string::String, sync::Arc, vec::Vec};
 
 use riparian_types::{
-    Offset, WallMillis,
+    Generation, Offset, WallMillis,
     machine::{Machine, RecordContext, Waiter},
 };
 
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     GroupMachine,
     command::Command,
-    record::{ClassicGroupValue, Record},
+    record::{ClassicGroupValue, ClassicMemberValue, Record},
     reply::{DeleteGroupError, Reply, StreamsHeartbeatError},
     streams::TaskLists,
 };
@@ -33,19 +33,36 @@ fn context() -> RecordContext {
 }
 
 fn classic(group: &str, has_members: bool) -> Record {
-    let value = ClassicGroupValue { protocol_type: "consumer".into(), has_members };
+    let member = ClassicMemberValue {
+        member_id: "m".into(),
+        instance_id: None,
+        client_id: String::new(),
+        client_host: String::new(),
+        rebalance_timeout_ms: 60_000,
+        session_timeout_ms: 10_000,
+        subscription: Arc::default(),
+        subscribed_topics: None,
+        assignment: Arc::default(),
+    };
+    let value = ClassicGroupValue {
+        protocol_type: "consumer".into(),
+        generation: Generation(1),
+        protocol: Some("range".into()),
+        leader: has_members.then(|| "m".into()),
+        state_timestamp: None,
+        members: if has_members { alloc::vec![member] } else { Vec::new() },
+    };
     Record::ClassicGroupMetadata(group.into(), Some(value))
 }
 
 #[test]
 fn an_empty_classic_group_makes_way() {
     let mut driver = Driver::new(config());
-    driver.replay_always = false;
-    driver.machine.apply(&context(), &classic("empty", false)).unwrap();
-    driver.machine.apply(&context(), &classic("full", true)).unwrap();
+    driver.log.extend([classic("empty", false), classic("full", true)]);
+    driver.restart();
     let (count, reply) = join(&mut driver, "empty");
     assert_eq!((count, reply), (5, Ok(())));
-    assert_eq!(driver.log[0], Record::ClassicGroupMetadata("empty".into(), None));
+    assert_eq!(driver.log[2], Record::ClassicGroupMetadata("empty".into(), None));
     let (count, reply) = join(&mut driver, "full");
     assert_eq!(count, 0);
     assert!(matches!(reply, Err(StreamsHeartbeatError::GroupIdNotFound(text)) if text.contains("classic group")));

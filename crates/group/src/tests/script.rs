@@ -14,16 +14,18 @@ use riparian_testkit::{
     Command as Line, HeartbeatWords, Members, OffsetWords, Runner, Script,
     show::{Printer, Record as Shown},
 };
-use riparian_types::{LeaderEpoch, MemberEpoch, Offset, PartitionIndex, TopicName, Uuid, machine::Machine};
+use riparian_types::{LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex, TopicName, Uuid, machine::Machine};
 
 use super::{
+    classic::Parked,
     convert,
     driver::{Driver, Step, config},
 };
 use crate::{
     command::{Command, GroupFilter, OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit},
     config::GroupConfig,
-    reply::{Effect, OffsetDeleteOutcome, Reply},
+    record::Record,
+    reply::{Effect, OffsetDeleteError, OffsetDeleteOutcome, Reply},
     streams::InternalTopic,
 };
 
@@ -70,28 +72,34 @@ fn config_of_the_servers() -> GroupConfig {
         task_offset_interval_min_ms: 100,
         initial_rebalance_delay_ms: 0,
         assignment_interval_ms: 0,
+        classic_initial_rebalance_delay_ms: 1_000,
+        classic_session_timeout_min_ms: 100,
         ..config()
     }
 }
 
-struct Run {
-    driver: Driver,
+pub(super) struct Run {
+    pub(super) driver: Driver,
     config: GroupConfig,
     members: Members,
-    printer: Printer,
+    /// Commands of classic members whose answers were not waited for.
+    pub(super) parked: BTreeMap<(String, String), Parked>,
+    pub(super) fresh_ids: u32,
+    pub(super) printer: Printer,
     topics: BTreeMap<String, i32>,
     /// What the group has asked to be created and nobody has created yet.
     wanted: Vec<InternalTopic>,
 }
 
-type Lines = Result<Vec<String>, String>;
+pub(super) type Lines = Result<Vec<String>, String>;
 
 impl Run {
     fn new(config: GroupConfig, printer: Printer) -> Self {
         let mut members = Members::new();
         members.set_topology(riparian_testkit::Topology::parse("0: in").expect("it is a topology"));
         let (topics, wanted) = (BTreeMap::new(), Vec::new());
-        Self { driver: Driver::new(config.clone()), config, members, printer, topics, wanted }
+        let parked = BTreeMap::new();
+        Self { driver: Driver::new(config.clone()), config, members, parked, fresh_ids: 0, printer, topics, wanted }
     }
 
     fn line(&mut self, line: &str) -> Lines {
@@ -114,8 +122,15 @@ impl Run {
             Line::Server(entries) => self.set_up(&entries),
             Line::Config { group, entries } => self.configure(&group, &entries),
             Line::Heartbeat(words) => self.heartbeat(&words),
+            Line::Classic(words) => self.classic(&words),
+            Line::Answer { group, member } => self.answer_of(&group, &member),
+            Line::CloseMember { group, member } => self.close_member(&group, &member),
+            Line::ClassicDescribe { group } => {
+                Ok(self.command(|waiter| Command::ClassicDescribe(waiter, convert::name(&group))))
+            }
             Line::Wait { ms } => Ok(self.wait(ms)),
             Line::Restart => {
+                self.parked.clear();
                 let step = self.driver.restart();
                 Ok(self.shown(&step))
             }
@@ -133,7 +148,7 @@ impl Run {
             Line::Fetch(words) => {
                 let fetch = OffsetFetch {
                     group_id: convert::name(&words.group),
-                    member_id: words.member.as_deref().map(Into::into),
+                    member_id: words.member.as_deref().map(|member| self.member_id(&words.group, member)),
                     member_epoch: MemberEpoch(words.epoch),
                     topics: (!words.all).then(|| by_topic(&words)),
                     require_stable: words.require_stable,
@@ -145,6 +160,10 @@ impl Run {
                 Ok(self.command(|waiter| Command::OffsetDelete(waiter, delete)))
             }
         }
+    }
+
+    fn member_id(&self, group: &str, member: &str) -> MemberId {
+        self.printer.classic.id(group, member).into()
     }
 
     fn command(&mut self, make: impl FnOnce(riparian_types::machine::Waiter) -> Command) -> Vec<String> {
@@ -212,6 +231,9 @@ impl Run {
             match key.as_str() {
                 "group.streams.max.size" => self.config.members_max = value,
                 "group.streams.min.session.timeout.ms" => self.config.session_timeout_min_ms = value,
+                "group.max.size" => self.config.classic_members_max = value,
+                "group.initial.rebalance.delay.ms" => self.config.classic_initial_rebalance_delay_ms = value,
+                "group.min.session.timeout.ms" => self.config.classic_session_timeout_min_ms = value,
                 "group.streams.initial.rebalance.delay.ms" => self.config.initial_rebalance_delay_ms = value,
                 "group.streams.assignment.interval.ms" => self.config.assignment_interval_ms = value,
                 "riparian.fence.restarted.processes" => self.config.fence_restarted_processes = value > 0,
@@ -283,7 +305,7 @@ impl Run {
         });
         let commit = OffsetCommit {
             group_id: convert::name(&words.group),
-            member_id: words.member.as_deref().unwrap_or_default().into(),
+            member_id: self.member_id(&words.group, words.member.as_deref().unwrap_or_default()),
             instance_id: words.instance.as_deref().map(Into::into),
             member_epoch: MemberEpoch(words.epoch),
             knows_member_epochs: version >= COMMIT_WITH_EPOCH,
@@ -312,6 +334,11 @@ impl Run {
     fn reply(&self, reply: &Reply) -> Vec<String> {
         match reply {
             Reply::StreamsHeartbeat(_) | Reply::OffsetCommit(_) => Vec::new(),
+            Reply::ClassicJoin(_)
+            | Reply::ClassicSync(_)
+            | Reply::ClassicHeartbeat(_)
+            | Reply::ClassicLeave(_)
+            | Reply::ClassicDescribe(_) => self.classic_reply(reply),
             Reply::StreamsDescribe(Ok(described)) => self.printer.description(&convert::description(described)),
             Reply::StreamsDescribe(Err(error)) => {
                 alloc::vec![self.printer.error("GROUP_ID_NOT_FOUND", Some(&error.0))]
@@ -337,7 +364,8 @@ impl Run {
                 lines.sort();
                 lines
             }
-            Reply::OffsetDelete(Err(_)) => alloc::vec!["GROUP_ID_NOT_FOUND".into()],
+            Reply::OffsetDelete(Err(OffsetDeleteError::GroupNotFound(_))) => alloc::vec!["GROUP_ID_NOT_FOUND".into()],
+            Reply::OffsetDelete(Err(OffsetDeleteError::NonEmptyGroup)) => alloc::vec!["NON_EMPTY_GROUP".into()],
             Reply::OffsetDelete(Ok(topics)) => {
                 let each = topics.iter().flat_map(|(topic, outcomes)| outcomes.iter().map(move |it| (topic, it)));
                 let mut lines: Vec<String> = each
@@ -357,17 +385,22 @@ impl Run {
 
     /// Records and what is to be done elsewhere. Records of other groups carry the group's name.
     fn consequences(&mut self, step: &Step) -> Vec<String> {
-        let mut lines = Vec::new();
-        for records in step.records.chunk_by(|a, b| a.group() == b.group()) {
-            let group = records[0].group().to_string();
-            let mark = if group == "g" { String::new() } else { format!("{group} ") };
-            let shown: Vec<Shown> = records.iter().map(convert::record).collect();
-            lines.extend(self.printer.records(&shown).into_iter().map(|line| format!("{mark}{line}")));
-        }
+        let mut lines = self.written(&step.records);
         for Effect::CreateInternalTopics { topics, .. } in &step.effects {
             let shown: Vec<String> = topics.iter().map(|it| format!("{}={}", it.name, it.partitions)).collect();
             lines.push(format!("create {}", shown.join(" ")));
             self.wanted.clone_from(topics);
+        }
+        lines
+    }
+
+    pub(super) fn written(&mut self, records: &[Record]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for records in records.chunk_by(|a, b| a.group() == b.group()) {
+            let group = records[0].group().to_string();
+            let mark = if group == "g" { String::new() } else { format!("{group} ") };
+            let shown: Vec<Shown> = records.iter().map(convert::record).collect();
+            lines.extend(self.printer.records(&shown).into_iter().map(|line| format!("{mark}{line}")));
         }
         lines
     }

@@ -13,7 +13,6 @@ const ONE_SERVER: &str = "there is exactly one server, which is broker and contr
 const ONE_REPLICA: &str = "every partition has exactly one replica";
 const SYNCED: &str = "by default every acknowledged batch is already synced, see riparian.flush";
 const NO_TRANSACTIONS: &str = "transactions are not served yet";
-const NO_CLASSIC_GROUPS: &str = "groups of the classic protocol are not served yet";
 const NO_CONSUMER_GROUPS: &str = "groups of the consumer protocol (KIP-848) are not served yet";
 const NO_SHARE_GROUPS: &str = "share groups are not served";
 const BUFFERS: &str = "the operating system chooses";
@@ -82,15 +81,15 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
         "How long the coordinator gathers writes; -1 adapts to the load.").unit(Unit::Millis)
         .no_effect("writes that wait for the same sync share it anyway"),
     broker("group.coordinator.rebalance.protocols", Kind::ListOf(&["consumer", "classic", "share", "streams"]), "classic,consumer,streams",
-        "The group protocols that are served. Without `streams`, heartbeats and descriptions of streams groups are refused; the others are not served yet."),
+        "The group protocols that are served. Without `streams`, heartbeats and descriptions of streams groups are refused; classic groups are always served, `consumer` and `share` not yet."),
     broker("group.coordinator.threads", Kind::int(1), "4", "Threads of the group coordinator.").high().no_effect(THREADS),
     broker("group.initial.rebalance.delay.ms", Kind::ANY_INT, "3000",
-        "How long a new classic group waits for more members.").unit(Unit::Millis).no_effect(NO_CLASSIC_GROUPS),
+        "How long a new classic group waits for more members.").unit(Unit::Millis),
     broker("group.max.session.timeout.ms", Kind::ANY_INT, "1800000",
-        "Largest session timeout that a member of a classic group may ask for.").unit(Unit::Millis).no_effect(NO_CLASSIC_GROUPS),
-    broker("group.max.size", Kind::int(1), "2147483647", "Most members of a classic group.").no_effect(NO_CLASSIC_GROUPS),
+        "Largest session timeout that a member of a classic group may ask for.").unit(Unit::Millis),
+    broker("group.max.size", Kind::int(1), "2147483647", "Most members of a classic group."),
     broker("group.min.session.timeout.ms", Kind::ANY_INT, "6000",
-        "Smallest session timeout that a member of a classic group may ask for.").unit(Unit::Millis).no_effect(NO_CLASSIC_GROUPS),
+        "Smallest session timeout that a member of a classic group may ask for.").unit(Unit::Millis),
     broker("group.share.assignment.interval.ms", Kind::int(0), "1000",
         "Default of the groups' `share.assignment.interval.ms`.").unit(Unit::Millis).no_effect(NO_SHARE_GROUPS),
     broker("group.share.assignor.offload.enable", Kind::Bool, "true",

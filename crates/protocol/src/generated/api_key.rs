@@ -24,6 +24,16 @@ pub enum ApiKey {
     OffsetFetch = 9,
     /// Asks which node coordinates a group, a transaction or a share partition.
     FindCoordinator = 10,
+    /// Joins the next generation of a classic group; answered when all members have joined.
+    JoinGroup = 11,
+    /// Tells that a member of a classic group is alive, and asks whether it must join again.
+    Heartbeat = 12,
+    /// Leaves a classic group, or removes members from it.
+    LeaveGroup = 13,
+    /// Fetches a member's assignment in a classic group; the leader brings everybody's. Answered when the leader has assigned.
+    SyncGroup = 14,
+    /// Describes classic groups: state, protocol, members and their assignments.
+    DescribeGroups = 15,
     /// Lists the groups that a node coordinates, by state and type if wished.
     ListGroups = 16,
     /// Asks which APIs and versions the server speaks (KIP-35, KIP-511), and which cluster features are in force (KIP-584).
@@ -62,7 +72,7 @@ pub enum ApiKey {
 
 impl ApiKey {
     /// Every API, ascending by code.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 29] = [
         Self::Produce,
         Self::Fetch,
         Self::ListOffsets,
@@ -70,6 +80,11 @@ impl ApiKey {
         Self::OffsetCommit,
         Self::OffsetFetch,
         Self::FindCoordinator,
+        Self::JoinGroup,
+        Self::Heartbeat,
+        Self::LeaveGroup,
+        Self::SyncGroup,
+        Self::DescribeGroups,
         Self::ListGroups,
         Self::ApiVersions,
         Self::CreateTopics,
@@ -132,6 +147,36 @@ impl ApiKey {
                 versions: VersionRange::new(0, 6),
                 served: Some(VersionRange::new(0, 6)),
                 flexible_from: 3,
+            },
+            Self::JoinGroup => Info {
+                name: "JoinGroup",
+                versions: VersionRange::new(0, 9),
+                served: Some(VersionRange::new(0, 9)),
+                flexible_from: 6,
+            },
+            Self::Heartbeat => Info {
+                name: "Heartbeat",
+                versions: VersionRange::new(0, 4),
+                served: Some(VersionRange::new(0, 4)),
+                flexible_from: 4,
+            },
+            Self::LeaveGroup => Info {
+                name: "LeaveGroup",
+                versions: VersionRange::new(0, 5),
+                served: Some(VersionRange::new(0, 5)),
+                flexible_from: 4,
+            },
+            Self::SyncGroup => Info {
+                name: "SyncGroup",
+                versions: VersionRange::new(0, 5),
+                served: Some(VersionRange::new(0, 5)),
+                flexible_from: 4,
+            },
+            Self::DescribeGroups => Info {
+                name: "DescribeGroups",
+                versions: VersionRange::new(0, 6),
+                served: Some(VersionRange::new(0, 6)),
+                flexible_from: 5,
             },
             Self::ListGroups => Info {
                 name: "ListGroups",

@@ -499,6 +499,60 @@ pub(crate) mod describe_configs_response {
     }
 }
 
+pub(crate) mod describe_groups_request {
+    use riparian_protocol::messages::describe_groups_request::*;
+
+    use crate::luck::Luck;
+
+    pub(crate) fn arbitrary(luck: &mut Luck, version: i16) -> DescribeGroupsRequest<'static> {
+        DescribeGroupsRequest {
+            groups: (0..luck.count()).map(|_| luck.string()).collect(),
+            include_authorized_operations: if version >= 3 { luck.bool() } else { false },
+            unknown_tagged_fields: luck.tags(version >= 5, 0),
+        }
+    }
+}
+
+pub(crate) mod describe_groups_response {
+    use riparian_protocol::messages::describe_groups_response::*;
+
+    use crate::luck::Luck;
+
+    pub(crate) fn arbitrary(luck: &mut Luck, version: i16) -> DescribeGroupsResponse<'static> {
+        DescribeGroupsResponse {
+            throttle_time_ms: if version >= 1 { luck.int32() } else { 0 },
+            groups: (0..luck.count()).map(|_| described_group(luck, version)).collect(),
+            unknown_tagged_fields: luck.tags(version >= 5, 0),
+        }
+    }
+
+    fn described_group(luck: &mut Luck, version: i16) -> DescribedGroup<'static> {
+        DescribedGroup {
+            error_code: luck.int16(),
+            error_message: if version >= 6 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            group_id: luck.string(),
+            group_state: luck.string(),
+            protocol_type: luck.string(),
+            protocol_data: luck.string(),
+            members: (0..luck.count()).map(|_| described_group_member(luck, version)).collect(),
+            authorized_operations: if version >= 3 { luck.int32() } else { i32::MIN },
+            unknown_tagged_fields: luck.tags(version >= 5, 0),
+        }
+    }
+
+    fn described_group_member(luck: &mut Luck, version: i16) -> DescribedGroupMember<'static> {
+        DescribedGroupMember {
+            member_id: luck.string(),
+            group_instance_id: if version >= 4 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            client_id: luck.string(),
+            client_host: luck.string(),
+            member_metadata: luck.bytes(),
+            member_assignment: luck.bytes(),
+            unknown_tagged_fields: luck.tags(version >= 5, 0),
+        }
+    }
+}
+
 pub(crate) mod describe_topic_partitions_request {
     use riparian_protocol::messages::describe_topic_partitions_request::*;
 
@@ -805,6 +859,36 @@ pub(crate) mod find_coordinator_response {
     }
 }
 
+pub(crate) mod heartbeat_request {
+    use riparian_protocol::messages::heartbeat_request::*;
+
+    use crate::luck::Luck;
+
+    pub(crate) fn arbitrary(luck: &mut Luck, version: i16) -> HeartbeatRequest<'static> {
+        HeartbeatRequest {
+            group_id: luck.string(),
+            generation_id: luck.int32(),
+            member_id: luck.string(),
+            group_instance_id: if version >= 3 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            unknown_tagged_fields: luck.tags(version >= 4, 0),
+        }
+    }
+}
+
+pub(crate) mod heartbeat_response {
+    use riparian_protocol::messages::heartbeat_response::*;
+
+    use crate::luck::Luck;
+
+    pub(crate) fn arbitrary(luck: &mut Luck, version: i16) -> HeartbeatResponse {
+        HeartbeatResponse {
+            throttle_time_ms: if version >= 1 { luck.int32() } else { 0 },
+            error_code: luck.int16(),
+            unknown_tagged_fields: luck.tags(version >= 4, 0),
+        }
+    }
+}
+
 pub(crate) mod incremental_alter_configs_request {
     use riparian_protocol::messages::incremental_alter_configs_request::*;
 
@@ -893,6 +977,122 @@ pub(crate) mod init_producer_id_response {
             ongoing_txn_producer_id: if version >= 6 { luck.int64() } else { -1 },
             ongoing_txn_producer_epoch: if version >= 6 { luck.int16() } else { -1 },
             unknown_tagged_fields: luck.tags(version >= 2, 0),
+        }
+    }
+}
+
+pub(crate) mod join_group_request {
+    use riparian_protocol::messages::join_group_request::*;
+
+    use crate::luck::Luck;
+
+    pub(crate) fn arbitrary(luck: &mut Luck, version: i16) -> JoinGroupRequest<'static> {
+        JoinGroupRequest {
+            group_id: luck.string(),
+            session_timeout_ms: luck.int32(),
+            rebalance_timeout_ms: if version >= 1 { luck.int32() } else { -1 },
+            member_id: luck.string(),
+            group_instance_id: if version >= 5 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            protocol_type: luck.string(),
+            protocols: (0..luck.count()).map(|_| join_group_request_protocol(luck, version)).collect(),
+            reason: if version >= 8 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            unknown_tagged_fields: luck.tags(version >= 6, 0),
+        }
+    }
+
+    fn join_group_request_protocol(luck: &mut Luck, version: i16) -> JoinGroupRequestProtocol<'static> {
+        JoinGroupRequestProtocol {
+            name: luck.string(),
+            metadata: luck.bytes(),
+            unknown_tagged_fields: luck.tags(version >= 6, 0),
+        }
+    }
+}
+
+pub(crate) mod join_group_response {
+    use riparian_protocol::messages::join_group_response::*;
+
+    use crate::luck::Luck;
+
+    pub(crate) fn arbitrary(luck: &mut Luck, version: i16) -> JoinGroupResponse<'static> {
+        JoinGroupResponse {
+            throttle_time_ms: if version >= 2 { luck.int32() } else { 0 },
+            error_code: luck.int16(),
+            generation_id: luck.int32(),
+            protocol_type: if version >= 7 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            protocol_name: if (version >= 7) && luck.null() { None } else { Some(luck.string()) },
+            leader: luck.string(),
+            skip_assignment: if version >= 9 { luck.bool() } else { false },
+            member_id: luck.string(),
+            members: (0..luck.count()).map(|_| join_group_response_member(luck, version)).collect(),
+            unknown_tagged_fields: luck.tags(version >= 6, 0),
+        }
+    }
+
+    fn join_group_response_member(luck: &mut Luck, version: i16) -> JoinGroupResponseMember<'static> {
+        JoinGroupResponseMember {
+            member_id: luck.string(),
+            group_instance_id: if version >= 5 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            metadata: luck.bytes(),
+            unknown_tagged_fields: luck.tags(version >= 6, 0),
+        }
+    }
+}
+
+pub(crate) mod leave_group_request {
+    use std::borrow::Cow;
+
+    use riparian_protocol::messages::leave_group_request::*;
+
+    use crate::luck::Luck;
+
+    pub(crate) fn arbitrary(luck: &mut Luck, version: i16) -> LeaveGroupRequest<'static> {
+        LeaveGroupRequest {
+            group_id: luck.string(),
+            member_id: if version <= 2 { luck.string() } else { Cow::Borrowed("") },
+            members: if version >= 3 {
+                (0..luck.count()).map(|_| member_identity(luck, version)).collect()
+            } else {
+                Vec::new()
+            },
+            unknown_tagged_fields: luck.tags(version >= 4, 0),
+        }
+    }
+
+    fn member_identity(luck: &mut Luck, version: i16) -> MemberIdentity<'static> {
+        MemberIdentity {
+            member_id: luck.string(),
+            group_instance_id: if luck.null() { None } else { Some(luck.string()) },
+            reason: if version >= 5 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            unknown_tagged_fields: luck.tags(version >= 4, 0),
+        }
+    }
+}
+
+pub(crate) mod leave_group_response {
+    use riparian_protocol::messages::leave_group_response::*;
+
+    use crate::luck::Luck;
+
+    pub(crate) fn arbitrary(luck: &mut Luck, version: i16) -> LeaveGroupResponse<'static> {
+        LeaveGroupResponse {
+            throttle_time_ms: if version >= 1 { luck.int32() } else { 0 },
+            error_code: luck.int16(),
+            members: if version >= 3 {
+                (0..luck.count()).map(|_| member_response(luck, version)).collect()
+            } else {
+                Vec::new()
+            },
+            unknown_tagged_fields: luck.tags(version >= 4, 0),
+        }
+    }
+
+    fn member_response(luck: &mut Luck, version: i16) -> MemberResponse<'static> {
+        MemberResponse {
+            member_id: luck.string(),
+            group_instance_id: if luck.null() { None } else { Some(luck.string()) },
+            error_code: luck.int16(),
+            unknown_tagged_fields: luck.tags(version >= 4, 0),
         }
     }
 }
@@ -1963,6 +2163,50 @@ pub(crate) mod streams_group_topology_description_update_response {
     }
 }
 
+pub(crate) mod sync_group_request {
+    use riparian_protocol::messages::sync_group_request::*;
+
+    use crate::luck::Luck;
+
+    pub(crate) fn arbitrary(luck: &mut Luck, version: i16) -> SyncGroupRequest<'static> {
+        SyncGroupRequest {
+            group_id: luck.string(),
+            generation_id: luck.int32(),
+            member_id: luck.string(),
+            group_instance_id: if version >= 3 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            protocol_type: if version >= 5 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            protocol_name: if version >= 5 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            assignments: (0..luck.count()).map(|_| sync_group_request_assignment(luck, version)).collect(),
+            unknown_tagged_fields: luck.tags(version >= 4, 0),
+        }
+    }
+
+    fn sync_group_request_assignment(luck: &mut Luck, version: i16) -> SyncGroupRequestAssignment<'static> {
+        SyncGroupRequestAssignment {
+            member_id: luck.string(),
+            assignment: luck.bytes(),
+            unknown_tagged_fields: luck.tags(version >= 4, 0),
+        }
+    }
+}
+
+pub(crate) mod sync_group_response {
+    use riparian_protocol::messages::sync_group_response::*;
+
+    use crate::luck::Luck;
+
+    pub(crate) fn arbitrary(luck: &mut Luck, version: i16) -> SyncGroupResponse<'static> {
+        SyncGroupResponse {
+            throttle_time_ms: if version >= 1 { luck.int32() } else { 0 },
+            error_code: luck.int16(),
+            protocol_type: if version >= 5 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            protocol_name: if version >= 5 { if luck.null() { None } else { Some(luck.string()) } } else { None },
+            assignment: luck.bytes(),
+            unknown_tagged_fields: luck.tags(version >= 4, 0),
+        }
+    }
+}
+
 /// Calls a macro with the module, the name, and `borrows` or `owns`, of every message.
 macro_rules! each_message {
     ($check:ident) => {
@@ -1982,16 +2226,24 @@ macro_rules! each_message {
         $check!(describe_cluster_response, DescribeClusterResponse, borrows);
         $check!(describe_configs_request, DescribeConfigsRequest, borrows);
         $check!(describe_configs_response, DescribeConfigsResponse, borrows);
+        $check!(describe_groups_request, DescribeGroupsRequest, borrows);
+        $check!(describe_groups_response, DescribeGroupsResponse, borrows);
         $check!(describe_topic_partitions_request, DescribeTopicPartitionsRequest, borrows);
         $check!(describe_topic_partitions_response, DescribeTopicPartitionsResponse, borrows);
         $check!(fetch_request, FetchRequest, borrows);
         $check!(fetch_response, FetchResponse, borrows);
         $check!(find_coordinator_request, FindCoordinatorRequest, borrows);
         $check!(find_coordinator_response, FindCoordinatorResponse, borrows);
+        $check!(heartbeat_request, HeartbeatRequest, borrows);
+        $check!(heartbeat_response, HeartbeatResponse, owns);
         $check!(incremental_alter_configs_request, IncrementalAlterConfigsRequest, borrows);
         $check!(incremental_alter_configs_response, IncrementalAlterConfigsResponse, borrows);
         $check!(init_producer_id_request, InitProducerIdRequest, borrows);
         $check!(init_producer_id_response, InitProducerIdResponse, owns);
+        $check!(join_group_request, JoinGroupRequest, borrows);
+        $check!(join_group_response, JoinGroupResponse, borrows);
+        $check!(leave_group_request, LeaveGroupRequest, borrows);
+        $check!(leave_group_response, LeaveGroupResponse, borrows);
         $check!(list_groups_request, ListGroupsRequest, borrows);
         $check!(list_groups_response, ListGroupsResponse, borrows);
         $check!(list_offsets_request, ListOffsetsRequest, borrows);
@@ -2022,6 +2274,8 @@ macro_rules! each_message {
             StreamsGroupTopologyDescriptionUpdateResponse,
             borrows
         );
+        $check!(sync_group_request, SyncGroupRequest, borrows);
+        $check!(sync_group_response, SyncGroupResponse, borrows);
     };
 }
 
