@@ -12,6 +12,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use riparian_types::WallMillis;
+
 mod fs;
 mod memory;
 
@@ -28,6 +30,10 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn write_at(&self, path: &Path, position: u64, parts: &[&[u8]]) -> Result<(), DiskError>;
     /// Bytes of the file.
     fn file_bytes(&self, path: &Path) -> Result<u64, DiskError>;
+    /// When the file was last written; none if the disk does not keep that.
+    fn modified_at(&self, _path: &Path) -> Option<WallMillis> {
+        None
+    }
     /// Cuts the file, or fills it up with zeros.
     fn truncate(&self, path: &Path, bytes: u64) -> Result<(), DiskError>;
     /// Makes what was written to the file durable.

@@ -355,6 +355,7 @@ impl PartitionLog {
             }
             return Err(error.into());
         }
+        active.written_at = now.wall;
         for (header, body) in stamped {
             active.note_batch(header, state.config.index_interval_bytes);
             note_producer(&mut state.producers, header, body, now.wall);
@@ -390,7 +391,7 @@ impl PartitionLog {
         let config = &state.config;
         let age_ms = match active.first_timestamp {
             Some(first) => max_timestamp.0.saturating_sub(first.0),
-            None => now.wall.0.saturating_sub(active.opened_at.0),
+            None => now.wall.0.saturating_sub(active.written_at.0),
         };
         let is_full = active.bytes + bytes > u64::from(config.segment_bytes)
             || age_ms > config.segment_ms
@@ -420,7 +421,7 @@ impl PartitionLog {
         state.unsynced.segment_closed(sync::Closed {
             base_offset: segment.base_offset,
             next_base_offset: state.end,
-            snapshot: state.producers.to_snapshot(),
+            snapshot: Some(state.producers.to_snapshot()),
         });
         Ok(())
     }

@@ -21,8 +21,8 @@ pub(crate) struct Segment {
     pub(crate) latest: Option<TimestampOffset>,
     /// The first batch's largest timestamp: the segment's age counts from it.
     pub(crate) first_timestamp: Option<WallMillis>,
-    /// When this process made or opened the segment.
-    pub(crate) opened_at: WallMillis,
+    /// When the file was last written, as far as it is known: its age where timestamps say nothing.
+    pub(crate) written_at: WallMillis,
     pub(crate) index: SegmentIndex,
 }
 
@@ -42,7 +42,7 @@ impl Segment {
             bytes: 0,
             latest: None,
             first_timestamp: None,
-            opened_at: now,
+            written_at: now,
             index: SegmentIndex::Memory(MemoryIndex::new(base_offset)),
         }
     }

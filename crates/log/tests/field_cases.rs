@@ -19,6 +19,10 @@ const NOW: Now = Now { mono: MonoMillis(0), wall: WallMillis(1_000_000) };
 const BATCHES: i64 = 40;
 
 fn open(disk: &Arc<MemDisk>, config: LogConfig) -> (Logs, RecoveryReport) {
+    open_at(disk, config, NOW.wall)
+}
+
+fn open_at(disk: &Arc<MemDisk>, config: LogConfig, now: WallMillis) -> (Logs, RecoveryReport) {
     let identity = Identity {
         node_id: NodeId(1),
         cluster_id: None,
@@ -32,7 +36,7 @@ fn open(disk: &Arc<MemDisk>, config: LogConfig) -> (Logs, RecoveryReport) {
         recovery_threads: 4,
     };
     let disk = Arc::<MemDisk>::clone(disk);
-    Logs::open(disk, Path::new("/data"), identity, config, NOW.wall).unwrap()
+    Logs::open(disk, Path::new("/data"), identity, config, now).unwrap()
 }
 
 fn create(logs: &Logs, topic: &str, config: LogConfig) -> Arc<PartitionLog> {
@@ -471,4 +475,88 @@ fn s_03_indexes_that_lost_whole_entries_at_their_ends_are_built_anew_and_only_th
     assert!(opened_big(&disk).0 == expected, "without it");
     let (found, read) = opened_big(&disk);
     assert!(found == expected && read.values().all(|bytes| *bytes < 200_000), "{read:?}");
+}
+
+/// Small segments that are kept for a minute, whatever times their records have.
+const MINUTE: LogConfig = LogConfig {
+    segment_bytes: 1000,
+    retention_ms: Some(60_000),
+    timestamp_after_max_ms: i64::MAX,
+    timestamp_before_max_ms: i64::MAX,
+    ..LogConfig::KAFKA
+};
+
+/// What producers send instead of the time, and whether the records are as old as they say.
+type Kind = (&'static str, fn(i64) -> i64, bool);
+
+fn append_at(log: &PartitionLog, timestamp: i64, now_ms: i64) -> Offset {
+    let now = Now { mono: MonoMillis(now_ms as u64), wall: WallMillis(NOW.wall.0 + now_ms) };
+    let mut builder = BatchBuilder::new(BatchOptions::PLAIN);
+    builder.push(WallMillis(timestamp), Some(b"key"), Some(&[0xee; 300]));
+    let bytes = builder.build();
+    let produced = check_produced(&bytes, &log.config().produce_rules(true), now.wall).unwrap();
+    let appended = log.append_produced(now, LeaderEpoch(0), &produced).unwrap();
+    log.sync().unwrap();
+    appended.base_offset
+}
+
+#[test]
+fn s_08_wild_timestamps_neither_keep_records_for_ever_nor_take_fresh_ones() {
+    let now = NOW.wall.0;
+    let kinds: [Kind; 8] = [
+        ("microseconds", |now| now * 1000, false),
+        ("nanoseconds", |now| now.saturating_mul(1_000_000), false),
+        ("largest", |_| i64::MAX, false),
+        ("nothing", |_| -1, false),
+        ("now", |now| now, false),
+        ("seconds", |now| now / 1000, true),
+        ("zero", |_| 0, true),
+        ("mixed", |now| if now % 2 == 0 { now * 1000 } else { now / 1000 }, false),
+    ];
+    let disk = Arc::new(MemDisk::new());
+    let (mut logs, _) = open(&disk, MINUTE);
+    for (name, _, _) in kinds {
+        create(&logs, name, MINUTE);
+    }
+    let mut next = 0;
+    // Two minutes, a record each second, and the server is killed every now and then.
+    for second in 0..120 {
+        let now_ms = 1000 * second;
+        for (name, time, is_old) in kinds {
+            let log = find(&logs, name);
+            log.set_config(MINUTE);
+            let offset = append_at(&log, time(now + now_ms + second % 2), now_ms);
+            assert_eq!(offset, Offset(next), "{name}: offsets go on");
+            if is_old {
+                continue;
+            }
+            log.enforce_retention(WallMillis(now + now_ms)).unwrap();
+            log.sync().unwrap();
+            // Whatever it says, what was written a moment ago is there.
+            let start = log.start_offset();
+            assert!(start <= Offset((next - 30).max(0)), "{name}: {start} at {next}");
+            assert_eq!(log.read(Offset(next), log.durable_end(), 10_000, true).unwrap().next_offset, Offset(next + 1));
+            assert_eq!(bases(&log).unwrap().last(), Some(&next), "{name}");
+        }
+        next += 1;
+        if second % 50 == 49 {
+            drop(logs);
+            logs = open_at(&disk, MINUTE, WallMillis(now + now_ms)).0;
+        }
+    }
+    // The disk does not say when files were written, so that the last start counts: a minute after that all are gone.
+    for (name, _, is_old) in kinds {
+        let log = find(&logs, name);
+        log.set_config(MINUTE);
+        log.enforce_retention(WallMillis(now + 120_000)).unwrap();
+        log.sync().unwrap();
+        log.enforce_retention(WallMillis(now + 120_000)).unwrap();
+        assert!(!is_old || log.start_offset() == Offset(next), "{name}: {} of {next}", log.start_offset());
+        log.enforce_retention(WallMillis(now + 120_000 + 61_000)).unwrap();
+        log.sync().unwrap();
+        log.enforce_retention(WallMillis(now + 120_000 + 61_000)).unwrap();
+        assert_eq!((log.start_offset(), log.end_offset()), (Offset(next), Offset(next)), "{name}");
+        assert!(log.byte_len() == 0 && names(&disk, name, ".log").len() == 1, "{name}: space is given back");
+        assert_eq!(append_at(&log, kinds[0].1(now), 181_000), Offset(next), "{name}");
+    }
 }

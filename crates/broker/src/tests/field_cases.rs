@@ -14,9 +14,11 @@ use riparian_records::{Batch, Compression};
 
 use super::*;
 
+mod auto_creation;
 mod clients;
 mod damage;
 mod fetches;
+mod full_disk;
 mod internal_topics;
 mod offsets_of_tasks;
 mod storage;

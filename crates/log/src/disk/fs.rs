@@ -11,7 +11,10 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::UNIX_EPOCH,
 };
+
+use riparian_types::WallMillis;
 
 use super::{DirEntry, Disk, DiskError, DiskOperation, LockGuard};
 
@@ -106,6 +109,11 @@ impl Disk for FsDisk {
         fs::metadata(path)
             .map(|metadata| metadata.len())
             .map_err(|error| DiskError::new(DiskOperation::FileBytes, path, error))
+    }
+
+    fn modified_at(&self, path: &Path) -> Option<WallMillis> {
+        let since_epoch = fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(WallMillis(i64::try_from(since_epoch.as_millis()).ok()?))
     }
 
     fn truncate(&self, path: &Path, bytes: u64) -> Result<(), DiskError> {

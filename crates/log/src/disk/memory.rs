@@ -117,6 +117,11 @@ impl MemDisk {
         }
     }
 
+    /// Bytes of all files, as [`MemFaults::capacity_bytes`] counts them.
+    pub fn used_bytes(&self) -> u64 {
+        self.state().used_bytes()
+    }
+
     /// How many syncs of files and directories have succeeded.
     pub fn sync_count(&self) -> u64 {
         self.state().sync_count

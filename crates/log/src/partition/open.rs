@@ -6,6 +6,8 @@
 //! point, an offset known to have been durable; then bytes that were acknowledged are gone, and the log does not open:
 //! nothing is changed, and the partition stays offline.
 //!
+//! A disk without room is no reason not to open a log: what could not be written is written with the next sync.
+//!
 //! After an orderly end there is a snapshot at the log's end, and the last segment isn't read either.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use riparian_types::{
     planted::{self, Bug},
 };
 
-use super::{PartitionLog, PartitionOptions, note_producer};
+use super::{PartitionLog, PartitionOptions, note_producer, sync::Closed};
 use crate::{
     disk::{Disk, DiskError},
     epochs::{EpochStart, LeaderEpochs},
@@ -29,8 +31,10 @@ use crate::{
 };
 
 mod report;
+mod seal;
 
 pub use report::{PartitionRecovery, SegmentDamage, TailCut};
+use seal::unless_full;
 
 /// How much of a tail that is cut off is searched for good batches, and read at a time.
 const TAIL_LOOKED_AT_BYTES: usize = 16 * 1024 * 1024;
@@ -90,6 +94,7 @@ impl PartitionLog {
             epochs: LeaderEpochs::default(),
             stored_epochs: Vec::new(),
             index_entries: IndexEntries::new(),
+            unsealed: Vec::new(),
             next_offset: Offset::ZERO,
             recovery: PartitionRecovery {
                 topic: options.topic.clone(),
@@ -101,11 +106,19 @@ impl PartitionLog {
             },
         };
         opening.run(&found)?;
-        let Opening { segments, producers, mut epochs, next_offset, recovery, .. } = opening;
+        let Opening { segments, producers, mut epochs, stored_epochs, next_offset, recovery, unsealed, .. } = opening;
+        let are_epochs_stored = epochs.starts() == stored_epochs;
         let first = segments.first().map_or(Offset::ZERO, |segment| segment.base_offset);
         let start = known.log_start.max(first).min(next_offset);
         epochs.truncate_from_start(start);
         let log = Self::with_state(options, topic_id, start, next_offset, segments, producers, epochs);
+        {
+            let unsynced = &mut log.state().unsynced;
+            unsealed.into_iter().for_each(|closed| unsynced.segment_closed(closed));
+            if !are_epochs_stored {
+                unsynced.epochs_changed();
+            }
+        }
         Ok(Some((log, recovery)))
     }
 
@@ -155,6 +168,8 @@ struct Opening<'a> {
     stored_epochs: Vec<EpochStart>,
     /// How many entries the indexes have, according to the file.
     index_entries: IndexEntries,
+    /// Closed segments that the disk had no room to seal.
+    unsealed: Vec<Closed>,
     /// The smallest offset that the next batch may have.
     next_offset: Offset,
     recovery: PartitionRecovery,
@@ -168,8 +183,8 @@ impl Opening<'_> {
         self.index_entries = entries.unwrap_or_default();
         if self.known.clean_shutdown && self.open_clean(found)? {
             self.epochs.truncate_from_end(self.next_offset);
-            self.write_epochs()?;
-            self.write_index_entries()?;
+            unless_full(self.write_epochs())?;
+            unless_full(self.write_index_entries())?;
             self.remove_stray_snapshots(found)?;
             return Ok(());
         }
@@ -195,8 +210,8 @@ impl Opening<'_> {
         }
         self.seal_all_but_last()?;
         self.make_durable()?;
-        self.write_epochs()?;
-        self.write_index_entries()?;
+        unless_full(self.write_epochs())?;
+        unless_full(self.write_index_entries())?;
         self.remove_stray_snapshots(found)?;
         Ok(())
     }
@@ -271,7 +286,8 @@ impl Opening<'_> {
         let first = self.disk.read(&path, 0, riparian_records::HEADER_BYTES)?;
         let first_timestamp = BatchHeader::parse(&first).map(|header| header.max_timestamp);
         let position = index.last_position();
-        let scan = Scan { disk: self.disk, path: &path, position, next_offset: base_offset, gaps: true, verify: false };
+        // The end is what is damaged most easily, and little of it lies behind the last entry.
+        let scan = Scan { disk: self.disk, path: &path, position, next_offset: base_offset, gaps: true, verify: true };
         let scanned = scan.run(|_, _| ())?;
         let ends_right = if bytes == 0 { end == base_offset } else { scanned.next_offset == end };
         if scanned.damage.is_some() || !ends_right {
@@ -280,7 +296,8 @@ impl Opening<'_> {
         index.set_bytes_since_entry(bytes - position);
         let latest = index.last_time();
         let index = SegmentIndex::Memory(index);
-        Ok(Some(Segment { base_offset, bytes, latest, first_timestamp, opened_at: self.now, index }))
+        let written_at = self.written_at(&path);
+        Ok(Some(Segment { base_offset, bytes, latest, first_timestamp, written_at, index }))
     }
 
     /// A sealed segment is taken as it is; only its indexes are looked at, and built anew if they are not there.
@@ -291,9 +308,10 @@ impl Opening<'_> {
             && self.is_complete(base_offset, index)
         {
             let index = SegmentIndex::Stored(index);
-            return Ok(Segment { base_offset, bytes, latest, first_timestamp: None, opened_at: self.now, index });
+            let written_at = self.written_at(&path);
+            return Ok(Segment { base_offset, bytes, latest, first_timestamp: None, written_at, index });
         }
-        let mut segment = Segment::new(base_offset, self.now);
+        let mut segment = Segment::new(base_offset, self.written_at(&path));
         let scanned = self.scan_segment(&mut segment, true, |_, _| ())?;
         if let Some(damage) = scanned.damage {
             let (position, offset) = (scanned.position, scanned.next_offset);
@@ -304,6 +322,11 @@ impl Opening<'_> {
         self.recovery.rebuilt_indexes += 1;
         self.write_sealed_index(&mut segment)?;
         Ok(segment)
+    }
+
+    /// When the file was last written, as the disk says; a disk that does not know, or is ahead, says now.
+    fn written_at(&self, path: &Path) -> WallMillis {
+        self.disk.modified_at(path).unwrap_or(self.now).min(self.now)
     }
 
     /// Whether the indexes have as many entries as was written down, if anything was.
@@ -326,7 +349,7 @@ impl Opening<'_> {
             self.cut(path, position, damage, &lost)?;
             return Ok(false);
         }
-        let mut segment = Segment::new(base_offset, self.now);
+        let mut segment = Segment::new(base_offset, self.written_at(&path));
         let now = self.now;
         if !self.segments.is_empty() {
             self.producers_before_last = self.producers.to_snapshot();
@@ -426,95 +449,6 @@ impl Opening<'_> {
             self.disk.remove_file_if_there(&kind.path(self.dir, base_offset))?;
         }
         Ok(())
-    }
-
-    /// Segments that were closed but not sealed, and are not the last, are sealed now: all of them are good.
-    fn seal_all_but_last(&mut self) -> Result<(), OpenError> {
-        let mut segments = std::mem::take(&mut self.segments);
-        let Some((last, closed)) = segments.split_last_mut() else { return Ok(()) };
-        let mut sealed_any = false;
-        for segment in &mut *closed {
-            if matches!(segment.index, SegmentIndex::Memory(_)) {
-                self.disk.sync_data(&segment.log_path(self.dir))?;
-                self.write_sealed_index(segment)?;
-                sealed_any = true;
-            }
-        }
-        if sealed_any {
-            // As when a segment is sealed in operation: all that the snapshot vouches for first.
-            self.disk.sync_data(&self.dir.join(files::PARTITION_METADATA))?;
-            self.write_epochs()?;
-            let entries = closed.iter().map(|segment| (segment.base_offset, segment.index_entries())).collect();
-            self.replace_index_entries(entries)?;
-            self.disk.sync_dir(self.dir)?;
-            let path = Kind::Snapshot.path(self.dir, last.base_offset);
-            self.disk.replace_file(&path, &self.producers_before_last)?;
-            self.disk.sync_dir(self.dir)?;
-        }
-        self.segments = segments;
-        Ok(())
-    }
-
-    fn write_sealed_index(&self, segment: &mut Segment) -> Result<(), DiskError> {
-        let SegmentIndex::Memory(index) = &mut segment.index else { return Ok(()) };
-        if let Some(latest) = segment.latest {
-            index.note_time(latest);
-        }
-        index.rewrite(self.disk, self.dir)?;
-        let stored = index.stored();
-        self.disk.sync_data(&Kind::OffsetIndex.path(self.dir, segment.base_offset))?;
-        self.disk.sync_data(&Kind::TimeIndex.path(self.dir, segment.base_offset))?;
-        segment.index = SegmentIndex::Stored(stored);
-        Ok(())
-    }
-
-    /// What was read is shown to others from now on, so it must be durable; the partition's own name is made so by
-    /// whoever opens all logs.
-    fn make_durable(&mut self) -> Result<(), OpenError> {
-        let Some(active) = self.segments.last_mut() else { return Ok(()) };
-        let path = active.log_path(self.dir);
-        if let SegmentIndex::Memory(index) = &mut active.index {
-            index.rewrite(self.disk, self.dir)?;
-        }
-        let was_durable = self.known.recovery_point > Offset::ZERO && self.known.recovery_point >= self.next_offset;
-        if was_durable && self.recovery.cut.is_none() {
-            return Ok(());
-        }
-        self.disk.sync_data(&path)?;
-        self.disk.sync_data(&self.dir.join(files::PARTITION_METADATA))?;
-        self.disk.sync_dir(self.dir)?;
-        Ok(())
-    }
-
-    /// Corrects what is written down of the indexes of closed segments, if they have other entries now.
-    fn write_index_entries(&mut self) -> Result<(), DiskError> {
-        let Some((_, closed)) = self.segments.split_last() else { return Ok(()) };
-        let entries: IndexEntries =
-            closed.iter().map(|segment| (segment.base_offset, segment.index_entries())).collect();
-        let written = self.index_entries.range(..).filter(|(base_offset, _)| entries.contains_key(base_offset));
-        if written.eq(&entries) {
-            return Ok(());
-        }
-        self.replace_index_entries(entries)?;
-        self.disk.sync_dir(self.dir)
-    }
-
-    fn replace_index_entries(&mut self, entries: IndexEntries) -> Result<(), DiskError> {
-        let text = files::index_entries(&entries);
-        self.disk.replace_file(&self.dir.join(files::INDEX_ENTRIES), text.as_bytes())?;
-        self.index_entries = entries;
-        Ok(())
-    }
-
-    /// Corrects the checkpoint file, if the batches say otherwise.
-    fn write_epochs(&mut self) -> Result<(), DiskError> {
-        if self.epochs.starts() == self.stored_epochs {
-            return Ok(());
-        }
-        let text = files::leader_epochs(self.epochs.starts());
-        self.disk.replace_file(&self.dir.join(files::LEADER_EPOCHS), text.as_bytes())?;
-        self.stored_epochs = self.epochs.starts().to_vec();
-        self.disk.sync_dir(self.dir)
     }
 
     /// Removes snapshots that stand at no segment's base offset: that of an orderly end, which appends make stale.

@@ -53,8 +53,8 @@ pub(super) struct Unsynced {
 pub(super) struct Closed {
     pub(super) base_offset: Offset,
     pub(super) next_base_offset: Offset,
-    /// The producers' state at the next segment's base offset.
-    pub(super) snapshot: Vec<u8>,
+    /// The producers' state at the next segment's base offset; none if a later one stands for it.
+    pub(super) snapshot: Option<Vec<u8>>,
 }
 
 impl Unsynced {
@@ -133,7 +133,9 @@ impl SyncTicket {
             disk.sync_dir(&self.dir)?;
         }
         for (closed, _) in &self.closed {
-            disk.replace_file(&Kind::Snapshot.path(&self.dir, closed.next_base_offset), &closed.snapshot)?;
+            if let Some(snapshot) = &closed.snapshot {
+                disk.replace_file(&Kind::Snapshot.path(&self.dir, closed.next_base_offset), snapshot)?;
+            }
         }
         if let Some(active) = &self.active {
             disk.sync_data(active)?;

@@ -55,8 +55,11 @@ impl PartitionLog {
             return 0;
         }
         let too_old = |segment: &Segment| {
-            let latest = segment.latest.map_or(segment.opened_at, |latest| latest.timestamp);
-            let latest = if latest.0 < 0 { segment.opened_at } else { latest };
+            // Records without a time, and such from the future, are as old as the file: else seconds that were taken for
+            // milliseconds too large would fill the disk for ever.
+            let is_plausible = |latest: &WallMillis| (WallMillis(0)..=now).contains(latest);
+            let latest = segment.latest.map(|latest| latest.timestamp).filter(is_plausible);
+            let latest = latest.unwrap_or(segment.written_at);
             config.retention_ms.is_some_and(|ms| segment.bytes > 0 && now.0.saturating_sub(latest.0) > ms)
         };
         let mut keep_from = state.segments.iter().take_while(|segment| too_old(segment)).count();

@@ -1,0 +1,127 @@
+//! A disk without room: what is refused, what goes on, and that nobody has to repair anything.
+
+use riparian_protocol::messages::{
+    OffsetCommitRequest, OffsetFetchRequest,
+    offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
+    offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics},
+};
+
+use super::*;
+
+const NOT_COORDINATOR: i16 = 16;
+const KAFKA_STORAGE_ERROR: i16 = 56;
+const SETTINGS: [(&str, &str); 2] =
+    [("group.streams.initial.rebalance.delay.ms", "0"), ("group.streams.assignment.interval.ms", "0")];
+
+fn beat(server: &mut Server, epoch: i32) -> (i16, i32) {
+    let request = StreamsGroupHeartbeatRequest {
+        group_id: "app".into(),
+        member_id: "m".into(),
+        member_epoch: epoch,
+        ..Default::default()
+    };
+    server.ask(&request, 1, |r| (r.error_code, r.member_epoch))
+}
+
+fn commit(server: &mut Server, epoch: i32, offset: i64) -> i16 {
+    let partition =
+        OffsetCommitRequestPartition { committed_offset: offset, committed_leader_epoch: -1, ..Default::default() };
+    let topic = OffsetCommitRequestTopic { name: "words".into(), partitions: vec![partition], ..Default::default() };
+    let request = OffsetCommitRequest {
+        group_id: "app".into(),
+        member_id: "m".into(),
+        generation_id_or_member_epoch: epoch,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    server.ask(&request, 9, |r| r.topics[0].partitions[0].error_code)
+}
+
+fn committed(server: &mut Server) -> i64 {
+    let topic = OffsetFetchRequestTopics { name: "words".into(), partition_indexes: vec![0], ..Default::default() };
+    let group = OffsetFetchRequestGroup { group_id: "app".into(), topics: Some(vec![topic]), ..Default::default() };
+    let request = OffsetFetchRequest { groups: vec![group], ..Default::default() };
+    server.ask(&request, 9, |r| r.groups[0].topics[0].partitions[0].committed_offset)
+}
+
+fn end(server: &mut Server) -> i64 {
+    server.offset_at("words", -1).0
+}
+
+#[test]
+fn s_10_on_a_full_disk_nothing_is_claimed_and_with_room_again_all_goes_on() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start_with(&disk, &SETTINGS);
+    server.create_topic("words", 1);
+    let epoch = server.ask(&join("m"), 1, |r| r.member_epoch);
+    let (_, epoch) = beat(&mut server, epoch);
+    assert_eq!(commit(&mut server, epoch, 1), 0);
+    // Room for some records and commits, and not for a whole one at the end.
+    disk.set_faults(MemFaults { capacity_bytes: Some(disk.used_bytes() + 2000), ..MemFaults::default() });
+    let value = "x".repeat(150);
+    let mut acknowledged = 0;
+    for _ in 0..30 {
+        match server.produce_bytes("words", 0, batch(&[&value])) {
+            (0, base) => acknowledged = base + 1,
+            (code, _) => assert_eq!(code, KAFKA_STORAGE_ERROR),
+        }
+    }
+    assert!((1..30).contains(&acknowledged));
+    // What is too small for a record may do for some commits.
+    let mut stored = 1;
+    while commit(&mut server, epoch, stored + 1) == 0 {
+        stored += 1;
+    }
+    for round in 0..3 {
+        // A steady member claims nothing new, and is answered; a commit is refused so that it is tried again.
+        assert_eq!(beat(&mut server, epoch), (0, epoch), "round {round}");
+        assert_eq!(commit(&mut server, epoch, 100 + round), NOT_COORDINATOR);
+        server.broker.on_time(server.shell.now());
+        server.shell.run_jobs();
+        assert_eq!(committed(&mut server), stored, "what was not stored is not told");
+        assert_eq!(end(&mut server), acknowledged, "no half batch");
+        let (code, records) = server.fetched("words", 0);
+        assert_eq!((code, values(&records).len() as i64), (0, acknowledged));
+        assert_ne!(server.ask(&join("n"), 1, |r| r.error_code), 0, "nobody joins without a record");
+        // The next start finds it full.
+        match round {
+            0 => server.broker.shutdown(server.shell.now()),
+            1 => disk.power_cut(),
+            _ => {}
+        }
+        drop(server);
+        server = Server::start_with(&disk, &SETTINGS);
+    }
+    disk.set_faults(MemFaults::default());
+    assert_eq!(beat(&mut server, epoch), (0, epoch));
+    assert_eq!(commit(&mut server, epoch, 7), 0);
+    assert_eq!(server.produce_bytes("words", 0, batch(&["more"])), (0, acknowledged));
+    assert_eq!(server.ask(&join("n"), 1, |r| r.error_code), 0);
+    drop(server);
+    disk.power_cut();
+    let mut server = Server::start_with(&disk, &SETTINGS);
+    assert_eq!((committed(&mut server), end(&mut server)), (7, acknowledged + 1));
+}
+
+#[test]
+fn s_10_a_server_that_runs_while_room_comes_back_needs_no_restart() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start_with(&disk, &SETTINGS);
+    server.create_topic("words", 1);
+    let epoch = server.ask(&join("m"), 1, |r| r.member_epoch);
+    let (_, epoch) = beat(&mut server, epoch);
+    for round in 0..5 {
+        let capacity_bytes = Some(disk.used_bytes() + 12 * round);
+        disk.set_faults(MemFaults { capacity_bytes, ..MemFaults::default() });
+        assert_eq!(server.produce_bytes("words", 0, batch(&[&"x".repeat(300)])).0, KAFKA_STORAGE_ERROR);
+        assert_eq!(commit(&mut server, epoch, 5), NOT_COORDINATOR);
+        assert_ne!(server.ask(&join("n"), 1, |r| r.error_code), 0);
+        disk.set_faults(MemFaults::default());
+        server.broker.on_time(server.shell.now());
+        server.shell.run_jobs();
+        assert_eq!(commit(&mut server, epoch, round as i64), 0, "round {round}");
+        assert_eq!(server.produce_bytes("words", 0, batch(&["y"])), (0, round as i64));
+        assert_eq!(beat(&mut server, epoch), (0, epoch));
+    }
+    assert_eq!(committed(&mut server), 4);
+}
