@@ -48,6 +48,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("riparian.fast.rebalance", "false"),
     ("group.min.session.timeout.ms", "100"),
     ("group.initial.rebalance.delay.ms", "1000"),
+    ("group.max.size", "3"),
     // One thread each, so that what is sent later is also done later, whatever the connection.
     ("num.network.threads", "1"),
     ("num.io.threads", "1"),

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Scripts of the servers about what is refused before a group hears of it.
-const NOT_ABOUT_GROUPS: [&str; 3] = ["configs", "offsets-unknown", "topic-names"];
+const NOT_ABOUT_GROUPS: [&str; 4] = ["classic-versions", "configs", "offsets-unknown", "topic-names"];
 /// The last version of OffsetCommit that names topics instead of giving their ids.
 const COMMIT_BY_NAME: i16 = 9;
 /// From here on members commit with their epoch.
@@ -74,6 +74,7 @@ fn config_of_the_servers() -> GroupConfig {
         assignment_interval_ms: 0,
         classic_initial_rebalance_delay_ms: 1_000,
         classic_session_timeout_min_ms: 100,
+        classic_members_max: 3,
         ..config()
     }
 }
