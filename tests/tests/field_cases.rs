@@ -264,6 +264,59 @@ fn x_01_five_hundred_claims_at_once_take_no_memory() {
 }
 
 #[test]
+fn s_02_the_log_names_the_file_the_place_and_the_ways_out() {
+    let mut server = Server::start(&[]);
+    for topic in ["damaged", "healthy"] {
+        create_topic(server.port(), topic);
+        assert_eq!(produce_one(server.port(), topic), 0);
+    }
+    server.terminate().success();
+    let file = server.partition_dir("damaged", 0).join("00000000000000000000.log");
+    let mut bytes = std::fs::read(&file).expect("the log is there");
+    *bytes.last_mut().expect("a record was produced") ^= 1;
+    std::fs::write(&file, bytes).expect("the log can be changed");
+    server.restart();
+    for _ in 0..20 {
+        assert_eq!(produce_one(server.port(), "damaged"), 56, "KAFKA_STORAGE_ERROR");
+        assert_eq!(produce_one(server.port(), "healthy"), 0);
+    }
+    let log = server.program().stderr();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("damaged")).collect();
+    let [line] = &lines[..] else { panic!("not one line: {lines:?}") };
+    let place = format!("{} is damaged at byte 0, where offset 0 is due", file.display());
+    for words in
+        ["ERROR", "partition is offline", &place, "backup", "recovery-point-offset-checkpoint", "delete the topic"]
+    {
+        assert!(line.contains(words), "{words} in {line}");
+    }
+    // The last of the ways out.
+    server.terminate().success();
+    let checkpoint = server.data_dir().join("recovery-point-offset-checkpoint");
+    std::fs::remove_file(checkpoint).expect("it is there");
+    server.restart();
+    assert_eq!(produce_one(server.port(), "damaged"), 0);
+}
+
+/// Produces one record; the error code.
+fn produce_one(port: u16, topic: &str) -> i16 {
+    let mut builder = BatchBuilder::new(BatchOptions::PLAIN);
+    builder.push(WallMillis(1_700_000_000_000), None, Some(b"value"));
+    let data =
+        messages::produce_request::PartitionProduceData { records: Some(builder.build().into()), ..Default::default() };
+    let topic = messages::produce_request::TopicProduceData {
+        name: topic.to_owned().into(),
+        partition_data: vec![data],
+        ..Default::default()
+    };
+    let request =
+        messages::ProduceRequest { acks: -1, timeout_ms: 5000, topic_data: vec![topic], ..Default::default() };
+    let mut connection = Connection::open(port);
+    connection.send_frame(&frame(&request, 9, 1));
+    let answer = connection.read_frame().expect("an answer");
+    decoded(&request, &answer, 9).responses[0].partition_responses[0].error_code
+}
+
+#[test]
 fn x_02_frames_that_are_only_announced_take_no_memory() {
     let server = Server::start(&[]);
     let mut neighbour = Connection::open(server.port());
