@@ -44,7 +44,7 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
     broker("compression.zstd.level", Kind::Int { min: -131_072, max: 22 }, "3",
         "Default of the topics' `compression.zstd.level`.").dynamic().no_effect(NO_RECOMPRESSION),
     broker("connections.max.idle.ms", Kind::ANY_LONG, "600000",
-        "A connection that has been silent for so long is closed; below 0: never.").unit(Unit::Millis),
+        "A connection on which for so long no request was completed and no answer sent is closed; below 0: never.").unit(Unit::Millis),
     broker("controller.listener.names", Kind::List, "",
         "The listeners for controllers. Listeners of these names in `listeners` are not opened.")
         .null_default().high().no_effect(ONE_SERVER),
