@@ -54,6 +54,13 @@ pub(crate) fn class_path() -> String {
     format!("{}:{}/*", needed("RIPARIAN_CLASSES").display(), needed("RIPARIAN_JARS").display())
 }
 
+/// The same with the client jars of another release, which are kept beside.
+pub(crate) fn class_path_of(release: &str) -> String {
+    let jars = needed("RIPARIAN_JARS").with_file_name(release);
+    assert!(jars.is_dir(), "there are no jars of {release} at {}", jars.display());
+    format!("{}:{}/*", needed("RIPARIAN_CLASSES").display(), jars.display())
+}
+
 /// A file of `tests/java`.
 pub(crate) fn java_file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("java").join(name)

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::environment::{class_path, java, java_file};
+use crate::environment::{class_path, class_path_of, java, java_file};
 use crate::process::{Finished, Program};
 
 /// Time for a tool that does one thing; a cold JVM on a busy machine needs a few seconds of it.
@@ -19,7 +19,16 @@ pub fn own_program(name: &str) -> Command {
     java_program(&format!("riparian.{name}"))
 }
 
+/// The same on the clients of this release of Apache Kafka.
+pub(crate) fn own_program_on(release: &str, name: &str) -> Command {
+    jvm_on(&format!("riparian.{name}"), "256m", "log4j2.properties", &class_path_of(release))
+}
+
 pub(crate) fn jvm(main_class: &str, heap: &str, logging: &str) -> Command {
+    jvm_on(main_class, heap, logging, &class_path())
+}
+
+fn jvm_on(main_class: &str, heap: &str, logging: &str, class_path: &str) -> Command {
     let mut command = Command::new(java());
     command
         .arg(format!("-Xmx{heap}"))
@@ -28,7 +37,7 @@ pub(crate) fn jvm(main_class: &str, heap: &str, logging: &str) -> Command {
         .arg("-XX:-UsePerfData")
         .arg(format!("-Djava.io.tmpdir={}", std::env::temp_dir().display()))
         .arg(format!("-Dlog4j2.configurationFile={}", java_file(logging).display()))
-        .args(["-cp", &class_path(), main_class]);
+        .args(["-cp", class_path, main_class]);
     command
 }
 

@@ -13,6 +13,7 @@ mod process;
 mod proxy;
 mod raw;
 mod server;
+mod word_count;
 
 pub use environment::{Against, against, kcat, python, steady_heartbeat, valgrind};
 pub use java::{Tool, java_program, own_program};
@@ -20,3 +21,4 @@ pub use process::{Finished, Program};
 pub use proxy::LossyProxy;
 pub use raw::{Connection, create_topic_request, request};
 pub use server::{Server, free_port, riparian};
+pub use word_count::WordCount;

@@ -1,6 +1,6 @@
 //! `setup`: what tests and demo need beyond Rust, found or installed once, then remembered.
 //!
-//! Owns the layout of the cache under the target directory: `riparian-jars/<version>` (Apache Kafka's jars),
+//! Owns the layout of the cache under the target directory: `riparian-jars/<version>` (Apache Kafka's jars; of older releases the clients only),
 //! `riparian-java` (our test programs, compiled), `riparian-python` (a virtual environment with the Python client).
 //! **Invariant:** when everything is there it prints nothing and starts no other program.
 //! It installs system packages only as root on Debian; elsewhere it names what is missing.
@@ -18,6 +18,8 @@ use crate::shell::{self, Step};
 
 /// The release of Apache Kafka whose clients and tools the tests use.
 pub(crate) const KAFKA_VERSION: &str = "4.4.0";
+/// Older releases of which the tests run the clients.
+const OLDER_CLIENTS: &[&str] = &["4.3.1", "4.2.0"];
 const LOG4J_VERSION: &str = "2.25.5";
 const CONFLUENT_KAFKA_VERSION: &str = "2.16.1";
 const JAVA_RELEASE_MIN: u32 = 17;
@@ -70,7 +72,7 @@ pub(crate) fn ensure_java() -> Result<Java> {
     let jars = cache.join("riparian-jars").join(KAFKA_VERSION);
     let classes = cache.join("riparian-java");
     let jdk = ensure_jdk(&cache)?;
-    ensure_jars(&jars)?;
+    ensure_jars(&jars, KAFKA_VERSION, &["kafka_2.13", "kafka-tools", "kafka-streams"])?;
     ensure_classes(&jdk, &jars, &classes)?;
     Ok(Java { java: jdk.join("java"), jars, classes })
 }
@@ -78,6 +80,9 @@ pub(crate) fn ensure_java() -> Result<Java> {
 /// Java and the clients that are not Java.
 pub(crate) fn ensure_tools() -> Result<Tools> {
     let java = ensure_java()?;
+    for release in OLDER_CLIENTS {
+        ensure_jars(&java.jars.with_file_name(release), release, &["kafka-streams"])?;
+    }
     let python = ensure_python(&shell::target_dir().join("riparian-python"))?;
     let kcat = ensure_program("kcat", "kcat (a command line client on librdkafka)")?;
     let valgrind = ensure_program("valgrind", "valgrind (its callgrind counts instructions)")?;
@@ -127,8 +132,8 @@ fn release_of(text: &str) -> Option<u32> {
     if first == 1 { numbers.next()?.parse().ok() } else { Some(first) }
 }
 
-fn ensure_jars(jars: &Path) -> Result<()> {
-    let pom = pom();
+fn ensure_jars(jars: &Path, release: &str, artifacts: &[&str]) -> Result<()> {
+    let pom = pom(release, artifacts);
     let marker = jars.join(".done");
     if fs::read_to_string(&marker).is_ok_and(|done| done == pom) {
         return Ok(());
@@ -140,7 +145,7 @@ fn ensure_jars(jars: &Path) -> Result<()> {
             shell::find_program("mvn").context("Maven (`mvn`) is still not found after installing it")?
         }
     };
-    let step = Step::start(&format!("setup: fetching the jars of Apache Kafka {KAFKA_VERSION}"));
+    let step = Step::start(&format!("setup: fetching the jars of Apache Kafka {release}"));
     if jars.exists() {
         fs::remove_dir_all(jars)?;
     }
@@ -166,15 +171,12 @@ fn maven_options() -> String {
     format!("{} -XX:-UsePerfData", std::env::var("MAVEN_OPTS").unwrap_or_default())
 }
 
-/// Broker, tools and Streams on one class path, with a logging back end for them.
-fn pom() -> String {
+/// These artifacts of a release on one class path, with a logging back end for them.
+fn pom(release: &str, artifacts: &[&str]) -> String {
     let mut dependencies = String::new();
-    for (group, artifact, version) in [
-        ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
-        ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
-        ("org.apache.kafka", "kafka-streams", KAFKA_VERSION),
-        ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
-    ] {
+    let of_kafka = artifacts.iter().map(|artifact| ("org.apache.kafka", *artifact, release));
+    for (group, artifact, version) in of_kafka.chain([("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION)])
+    {
         let _ = writeln!(
             dependencies,
             "    <dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
