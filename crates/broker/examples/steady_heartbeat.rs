@@ -127,6 +127,7 @@ impl Harness {
             producer_expiration_ms: 86_400_000,
             topic_defaults: LogConfig::KAFKA,
             recovery_threads: 1,
+            read_at_open_bytes: LogsConfig::READ_AT_OPEN_BYTES,
         };
         let now = shell.now();
         let disk = Arc::new(MemDisk::new());

@@ -106,6 +106,7 @@ impl Server {
             producer_expiration_ms: 86_400_000,
             topic_defaults: LogConfig::KAFKA,
             recovery_threads: 1,
+            read_at_open_bytes: LogsConfig::READ_AT_OPEN_BYTES,
         };
         let now = shell.now();
         let (logs, _) = Logs::open(disk.clone(), Path::new("/data"), identity, logs_config, now.wall).unwrap();

@@ -32,6 +32,7 @@ fn main() {
         producer_expiration_ms: 86_400_000,
         topic_defaults: LogConfig::KAFKA,
         recovery_threads: 1,
+        read_at_open_bytes: LogsConfig::READ_AT_OPEN_BYTES,
     };
     let disk = Arc::new(FsDisk::new(FsDisk::HANDLES_DEFAULT));
     let (logs, report) = Logs::open(disk, Path::new(&dir), identity, config, now(0).wall).unwrap();

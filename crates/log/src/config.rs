@@ -79,4 +79,12 @@ pub struct LogsConfig {
     pub topic_defaults: LogConfig,
     /// How many threads open logs (`num.recovery.threads.per.data.dir`).
     pub recovery_threads: usize,
+    /// A last segment up to this size is always read when its log is opened: that takes less time than making the files
+    /// durable that spare it.
+    pub read_at_open_bytes: u64,
+}
+
+impl LogsConfig {
+    /// For a disk as most are.
+    pub const READ_AT_OPEN_BYTES: u64 = 1024 * 1024;
 }

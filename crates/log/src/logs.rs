@@ -17,7 +17,7 @@ use crate::{
     disk::{Disk, DiskError, LockGuard},
     error::{OpenError, TrimError},
     files::{self, MetaProperties, Offsets},
-    partition::{Known, PartitionLog, PartitionOptions, PartitionRecovery},
+    partition::{self, Known, PartitionLog, PartitionOptions, PartitionRecovery},
 };
 
 /// Who the directory belongs to. What a new directory doesn't say yet is written down.
@@ -53,6 +53,8 @@ pub struct RecoveryReport {
     pub offline: Vec<OfflineLog>,
     /// Directories that were removed: of deleted topics, or never made durable.
     pub removed: Vec<PathBuf>,
+    /// Where logs are now that can't be opened because what says whose they are is gone, and that have good batches.
+    pub put_aside: Vec<PathBuf>,
 }
 
 /// A log that can't be opened because of its files.
@@ -402,9 +404,7 @@ impl Logs {
                 }
             };
             let Some((log, recovery)) = log else {
-                let path = self.root.join(files::partition_dir_name(&topic, partition));
-                self.disk.remove_dir_all(&path)?;
-                report.removed.push(path);
+                self.clear_away(&topic, partition, report)?;
                 continue;
             };
             report.log_count += 1;
@@ -423,6 +423,36 @@ impl Logs {
         let metadata = self.disk.read_file(&dir.join(files::PARTITION_METADATA))?;
         let id = metadata.and_then(|bytes| files::parse_partition_metadata(str::from_utf8(&bytes).ok()?));
         Ok(id.unwrap_or(Uuid::ZERO))
+    }
+
+    /// Removes the directory of a log of which nothing seems to have been durable. A good batch in it says otherwise,
+    /// perhaps: then it is put aside.
+    fn clear_away(
+        &self,
+        topic: &TopicName,
+        partition: PartitionIndex,
+        report: &mut RecoveryReport,
+    ) -> Result<(), DiskError> {
+        let path = self.root.join(files::partition_dir_name(topic, partition));
+        if !partition::has_good_batch(&*self.disk, &path)? {
+            self.disk.remove_dir_all(&path)?;
+            report.removed.push(path);
+            return Ok(());
+        }
+        // Nobody knows the topic's id.
+        let mut unique = 0;
+        let mut aside = || {
+            unique += 1;
+            self.root.join(files::stray_dir_name(topic, partition, Uuid::from_halves(0, unique)))
+        };
+        let mut to = aside();
+        while self.disk.list(&to).is_ok() {
+            to = aside();
+        }
+        self.disk.rename(&path, &to)?;
+        self.disk.sync_dir(&self.root)?;
+        report.put_aside.push(to);
+        Ok(())
     }
 
     fn insert_loaded(&self, topic: TopicName, partition: PartitionIndex, log: PartitionLog) -> Result<(), OpenError> {
@@ -462,6 +492,7 @@ impl Logs {
             config,
             flush: self.config.flush,
             producer_expiration_ms: self.config.producer_expiration_ms,
+            read_at_open_bytes: self.config.read_at_open_bytes,
         }
     }
 

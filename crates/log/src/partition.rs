@@ -38,7 +38,7 @@ mod sync;
 mod tests;
 mod trim;
 
-pub(crate) use open::Known;
+pub(crate) use open::{Known, has_good_batch};
 pub use open::{PartitionRecovery, SegmentDamage, TailCut};
 pub use read::{FoundTimestamp, ReadBatches};
 pub use sync::SyncTicket;
@@ -55,6 +55,7 @@ pub struct PartitionLog {
     dir: PathBuf,
     flush: FlushMode,
     producer_expiration_ms: u64,
+    read_at_open_bytes: u64,
     state: Mutex<State>,
     start: AtomicI64,
     end: AtomicI64,
@@ -86,6 +87,7 @@ pub(crate) struct PartitionOptions {
     pub(crate) config: LogConfig,
     pub(crate) flush: FlushMode,
     pub(crate) producer_expiration_ms: u64,
+    pub(crate) read_at_open_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -159,6 +161,7 @@ impl PartitionLog {
             dir,
             flush: options.flush,
             producer_expiration_ms: options.producer_expiration_ms,
+            read_at_open_bytes: options.read_at_open_bytes,
             state: Mutex::new(state),
             start: AtomicI64::new(start.0),
             end: AtomicI64::new(end.0),

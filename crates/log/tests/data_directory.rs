@@ -41,6 +41,7 @@ fn try_open<D: Disk + 'static>(
         producer_expiration_ms: 1000,
         topic_defaults: CONFIG,
         recovery_threads: 4,
+        read_at_open_bytes: LogsConfig::READ_AT_OPEN_BYTES,
     };
     let disk: Arc<D> = Arc::clone(disk);
     Logs::open(disk, root, identity, config, NOW.wall)

@@ -34,6 +34,7 @@ fn open_at(disk: &Arc<MemDisk>, config: LogConfig, now: WallMillis) -> (Logs, Re
         producer_expiration_ms: 1000,
         topic_defaults: config,
         recovery_threads: 4,
+        read_at_open_bytes: LogsConfig::READ_AT_OPEN_BYTES,
     };
     let disk = Arc::<MemDisk>::clone(disk);
     Logs::open(disk, Path::new("/data"), identity, config, now).unwrap()

@@ -27,6 +27,7 @@ fn try_open(disk: &Arc<MemDisk>, config: LogConfig) -> Result<(Logs, RecoveryRep
         producer_expiration_ms: 1000,
         topic_defaults: config,
         recovery_threads: 1,
+        read_at_open_bytes: LogsConfig::READ_AT_OPEN_BYTES,
     };
     let disk = Arc::<MemDisk>::clone(disk);
     Logs::open(disk, Path::new("/data"), identity, config, NOW.wall)

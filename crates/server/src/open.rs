@@ -70,6 +70,7 @@ fn logs_config(properties: &config::BrokerConfig) -> LogsConfig {
         // Until the metadata is loaded and says better.
         topic_defaults: LogConfig::KAFKA,
         recovery_threads: thread::available_parallelism().map_or(1, NonZero::get),
+        read_at_open_bytes: LogsConfig::READ_AT_OPEN_BYTES,
     }
 }
 
@@ -127,6 +128,12 @@ fn tell(report: &RecoveryReport, data_dir: &Path) {
         tracing::error!(
             %topic, %partition, %durable_end,
             "log is gone from the data directory; that is right only if the topic was deleted just before the last end"
+        );
+    }
+    for directory in &report.put_aside {
+        tracing::error!(
+            directory = %directory.display(),
+            "a log has lost what says whose it is; it has good batches, so it was put aside instead of removed"
         );
     }
     for removed in &report.removed {

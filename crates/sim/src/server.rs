@@ -99,6 +99,7 @@ impl Core {
             producer_expiration_ms: 86_400_000,
             topic_defaults: LogConfig::KAFKA,
             recovery_threads: 1,
+            read_at_open_bytes: LogsConfig::READ_AT_OPEN_BYTES,
         };
         let now = shell::at(self.now_us);
         let (logs, report) = Logs::open(disk.clone(), Path::new(ROOT), identity, logs_config, now.wall)?;

@@ -36,11 +36,10 @@ mod seal;
 pub use report::{PartitionRecovery, SegmentDamage, TailCut};
 use seal::unless_full;
 
+/// What names of files end with that are no longer part of the log.
+const ASIDE_SUFFIX: &str = ".cut";
 /// How much of a tail that is cut off is searched for good batches, and read at a time.
 const TAIL_LOOKED_AT_BYTES: usize = 16 * 1024 * 1024;
-
-/// A last segment up to this size is always read when its log is opened.
-const READ_AT_OPEN_BYTES: u64 = if cfg!(test) { 1000 } else { 1024 * 1024 };
 
 /// What is known about a partition before its directory is read.
 #[derive(Clone, Copy, Debug)]
@@ -72,12 +71,13 @@ impl PartitionLog {
         let metadata_path = dir.join(files::PARTITION_METADATA);
         let metadata = disk.read_file(&metadata_path)?;
         let topic_id = metadata.and_then(|bytes| files::parse_partition_metadata(str::from_utf8(&bytes).ok()?));
-        let was_durable =
-            known.recovery_point > Offset::ZERO || known.log_start > Offset::ZERO || !found.snapshots.is_empty();
+        let was_synced = known.recovery_point > Offset::ZERO || !found.snapshots.is_empty();
         let Some(topic_id) = topic_id else {
-            // The first sync of a log makes this file durable before anything else.
-            return if was_durable { Err(OpenError::PartitionMetadata { path: metadata_path }) } else { Ok(None) };
+            // The first sync of a log makes this file durable before anything else. That records were deleted says nothing:
+            // with `FlushMode::Os` they need not have been synced.
+            return if was_synced { Err(OpenError::PartitionMetadata { path: metadata_path }) } else { Ok(None) };
         };
+        let was_durable = was_synced || known.log_start > Offset::ZERO;
         if !was_durable && found.segments.first().is_some_and(|&first| first > Offset::ZERO) {
             // The first segment was never durable, so nothing was; deleted segments leave a snapshot behind them.
             return Ok(None);
@@ -123,15 +123,13 @@ impl PartitionLog {
     }
 
     /// Leaves the directory so that the next [`PartitionLog::open`] needs to read few batches. Everything must be durable.
-    ///
-    /// A small segment is read in less time than the files beside it can be made durable.
     pub(crate) fn write_clean_end(&self) -> Result<(), DiskError> {
         let mut state = self.state();
         if state.unavailable.is_some() || state.segments.is_empty() {
             return Ok(());
         }
         let state = &mut *state;
-        if state.segments.last().is_none_or(|active| active.bytes <= READ_AT_OPEN_BYTES) {
+        if state.segments.last().is_none_or(|active| active.bytes <= self.read_at_open_bytes) {
             return Ok(());
         }
         if let Some(active) = state.segments.last_mut()
@@ -464,7 +462,7 @@ impl Opening<'_> {
 
 /// Where bytes of a segment from a position on are kept that are no longer part of the log.
 fn aside(segment: &Path, position: u64) -> PathBuf {
-    segment.with_extension(format!("log.{position}.cut"))
+    segment.with_extension(format!("log.{position}{ASIDE_SUFFIX}"))
 }
 
 fn list(disk: &dyn Disk, dir: &Path) -> Result<Found, DiskError> {
@@ -478,6 +476,21 @@ fn list(disk: &dyn Disk, dir: &Path) -> Result<Found, DiskError> {
         }
     }
     Ok(found)
+}
+
+/// Whether a segment of this directory begins with a good batch, or something was kept aside here that has some.
+pub(crate) fn has_good_batch(disk: &dyn Disk, dir: &Path) -> Result<bool, DiskError> {
+    if disk.list(dir)?.iter().any(|entry| entry.name.ends_with(ASIDE_SUFFIX)) {
+        return Ok(true);
+    }
+    for base_offset in list(disk, dir)?.segments {
+        let path = Kind::Log.path(dir, base_offset);
+        let scan = Scan { disk, path: &path, position: 0, next_offset: base_offset, gaps: true, verify: true };
+        if scan.run(|_, _| ())?.position > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether a good batch with a later offset lies anywhere in these bytes.

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::atomic::Ordering};
 
 use bytes::Bytes;
-use riparian_records::{Batch, BatchHeader, HEADER_BYTES};
+use riparian_records::{Batch, BatchHeader, HEADER_BYTES, MAGIC};
 use riparian_types::{LeaderEpoch, Offset, WallMillis};
 
 use super::{PartitionLog, State};
@@ -78,6 +78,8 @@ struct Located {
     path: PathBuf,
     bytes: u64,
     lookup: PositionLookup,
+    /// The position is where a read ended, not what an index says.
+    is_sure: bool,
 }
 
 impl PartitionLog {
@@ -109,6 +111,7 @@ impl PartitionLog {
                 let mut located = self.locate(segment, from);
                 if let Some(position) = state.read_ends.find(segment.base_offset, from) {
                     located.lookup = PositionLookup::Known(position);
+                    located.is_sure = true;
                 }
                 (located, index, start)
             };
@@ -208,6 +211,7 @@ impl PartitionLog {
             path: segment.log_path(&self.dir),
             bytes: segment.bytes,
             lookup: segment.position_lookup(offset),
+            is_sure: false,
         }
     }
 
@@ -229,9 +233,8 @@ impl PartitionLog {
         bytes_max: usize,
         at_least_one: bool,
     ) -> Result<Option<(ReadBatches, ReadEnd)>, ReadError> {
-        let position = self.position(located, from)?;
         let want = bytes_max.saturating_add(WALK_BYTES);
-        let Some(found) = self.walk(located, position, want, |header| header.last_offset() >= from)? else {
+        let Some(found) = self.walk(located, from, want, |header| header.last_offset() >= from)? else {
             return Ok(None);
         };
         let Walked { mut bytes, position, header } = found;
@@ -253,8 +256,11 @@ impl PartitionLog {
         }
         let (mut end, mut next_offset) = (first_bytes, header.next_offset());
         while let Some(header) = bytes.get(end..).and_then(BatchHeader::parse) {
-            // Damage is told to whoever comes to it; what lies before can be read.
+            // Damage is told to whoever comes to it; what lies before can be read, and nobody is sent back.
             let Ok(length) = batch_bytes(located, position + end as u64, &header) else { break };
+            if header.base_offset < next_offset || header.last_offset() < header.base_offset {
+                break;
+            }
             if header.base_offset >= upto || end + length > bytes_max.min(bytes.len()) {
                 break;
             }
@@ -273,20 +279,27 @@ impl PartitionLog {
         from: Offset,
         fulfils: impl Fn(&BatchHeader) -> bool,
     ) -> Result<Option<(Bytes, BatchHeader)>, ReadError> {
-        let position = self.position(located, from)?;
-        let Some(found) = self.walk(located, position, WALK_BYTES, fulfils)? else { return Ok(None) };
+        let Some(found) = self.walk(located, from, WALK_BYTES, fulfils)? else { return Ok(None) };
         let length = batch_bytes(located, found.position, &found.header)?;
         Ok(Some((self.read_exactly(located, found.position, length)?, found.header)))
     }
 
-    /// Walks over batches from `position` to the first that fulfils the condition; gives what was read from its start on.
+    /// Walks over batches to the first, from this offset on, that fulfils the condition; gives what was read from its
+    /// start on.
+    ///
+    /// Where to begin the index says, which may have been damaged since it was written: unless there is a batch that
+    /// begins early enough, the walk begins at the segment's start.
     fn walk(
         &self,
         located: &Located,
-        mut position: u64,
+        from: Offset,
         want: usize,
         fulfils: impl Fn(&BatchHeader) -> bool,
     ) -> Result<Option<Walked>, ReadError> {
+        let mut position = self.position(located, from)?;
+        if position > 0 && !located.is_sure && !self.is_batch_before(located, position, from)? {
+            position = 0;
+        }
         while position < located.bytes {
             let left = usize::try_from(located.bytes - position).unwrap_or(usize::MAX);
             let mut bytes = Bytes::from(self.disk.read(&located.path, position, want.max(HEADER_BYTES).min(left))?);
@@ -303,6 +316,14 @@ impl PartitionLog {
             }
         }
         Ok(None)
+    }
+
+    /// Whether a batch seems to lie here that begins at or before this offset.
+    fn is_batch_before(&self, located: &Located, position: u64, offset: Offset) -> Result<bool, DiskError> {
+        let bytes = self.disk.read(&located.path, position, HEADER_BYTES)?;
+        Ok(BatchHeader::parse(&bytes).is_some_and(|header| {
+            header.magic == MAGIC && header.base_offset <= offset && batch_bytes(located, position, &header).is_ok()
+        }))
     }
 
     fn read_exactly(&self, located: &Located, position: u64, length: usize) -> Result<Bytes, ReadError> {

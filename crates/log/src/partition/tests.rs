@@ -53,6 +53,7 @@ impl Fixture {
             producer_expiration_ms: 86_400_000,
             topic_defaults: self.config,
             recovery_threads: 1,
+            read_at_open_bytes: 1000,
         };
         let disk: Arc<dyn Disk> = Arc::<MemDisk>::clone(&self.disk);
         let (logs, report) = Logs::open(disk, Path::new(ROOT), identity, config, at(0).wall)?;

@@ -31,6 +31,42 @@ fn what_was_written_survives_a_kill_and_is_durable_then() {
 }
 
 #[test]
+fn a_log_that_lost_its_metadata_is_put_aside_if_it_has_batches() {
+    let metadata = Path::new("/data/t-0/partition.metadata");
+    for has_batches in [true, false] {
+        let mut fixture = Fixture::new(LogConfig::KAFKA);
+        fill(&fixture.log(), 1);
+        fixture.disk.tamper(metadata, |bytes| bytes[9] ^= 1).unwrap();
+        if !has_batches {
+            fixture.disk.tamper(Path::new(LOG), |bytes| bytes[70] ^= 1).unwrap();
+        }
+        fixture.kill();
+        assert_eq!(fixture.logs().topics(), []);
+        let report = &fixture.report;
+        assert_eq!((report.put_aside.len(), report.removed.len()), if has_batches { (1, 0) } else { (0, 1) });
+        for dir in &report.put_aside {
+            let log = fixture.disk.read_file(&dir.join("00000000000000000000.log")).unwrap().unwrap();
+            assert_eq!(batches(&log).filter(Result::is_ok).count(), 1);
+        }
+        fill(&fixture.log(), 2);
+        fixture.power_cut();
+        assert_eq!(offsets(&fixture.log(), 0), pairs(0, 4));
+    }
+}
+
+#[test]
+fn records_deleted_before_anything_was_synced_keep_no_server_from_starting() {
+    let mut fixture = Fixture::new(LogConfig::KAFKA);
+    fixture.flush = FlushMode::Os;
+    fixture.kill();
+    produce(&fixture.log(), 0, &batch(0, 2)).unwrap();
+    fixture.logs().delete_records(&fixture.log(), Offset(1)).unwrap();
+    fixture.disk.sync_dir(Path::new("/data")).unwrap();
+    fixture.power_cut();
+    assert_eq!(fixture.log().end_offset(), Offset(0));
+}
+
+#[test]
 fn a_log_that_was_killed_before_its_first_sync_becomes_durable() {
     let mut fixture = Fixture::new(LogConfig::KAFKA);
     produce(&fixture.log(), 0, &batch(0, 2)).unwrap();
@@ -188,6 +224,39 @@ fn lost_or_damaged_indexes_are_built_anew() {
         assert_eq!(after, before, "{index}");
         assert_eq!(offsets(&fixture.log(), 0), pairs(0, 60));
     }
+}
+
+#[test]
+fn an_index_that_points_elsewhere_hides_no_records() {
+    let config = LogConfig { segment_bytes: 2000, index_interval_bytes: 300, ..LogConfig::KAFKA };
+    let mut fixture = Fixture::new(config);
+    fill(&fixture.log(), 30);
+    let index = Path::new("/data/t-0/00000000000000000000.index");
+    let good = fixture.disk.read_file(index).unwrap().unwrap();
+    assert!(good.len() > 8, "{}", good.len());
+    // The first entry points behind its batch, into it, and behind the end.
+    for position in [u32::from_be_bytes(*good.last_chunk().unwrap()), 77, 1_000_000] {
+        fixture.disk.tamper(index, |bytes| bytes[4..8].copy_from_slice(&position.to_be_bytes())).unwrap();
+        fixture.kill();
+        for from in 0..60 {
+            let read = fixture.log().read(Offset(from), Offset(60), 1, true).unwrap();
+            let batch = batches(&read.bytes).next().unwrap().unwrap();
+            assert_eq!(batch.header().base_offset.0, from - from % 2, "{position}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_in_front_of_damage_is_read() {
+    let size = batch(0, 2).len();
+    let mut fixture = Fixture::new(LogConfig { segment_bytes: 700, ..LogConfig::KAFKA });
+    fill(&fixture.log(), 6);
+    // A sealed segment is taken as it is when it is opened.
+    fixture.disk.tamper(Path::new(LOG), |bytes| bytes.truncate(size + 100)).unwrap();
+    fixture.kill();
+    let read = fixture.log().read(Offset(0), Offset(12), 10_000, true).unwrap();
+    assert_eq!(read.next_offset, Offset(2));
+    assert!(fixture.log().read(Offset(2), Offset(12), 10_000, true).is_err());
 }
 
 #[test]
