@@ -30,7 +30,14 @@ pub enum Decoded<M: Machine> {
         kind: i32,
     },
     /// Damage that lies in one scope: the scope is quarantined.
-    DamagedScope(M::Scope, String),
+    DamagedScope {
+        /// Which.
+        scope: M::Scope,
+        /// The record's tombstone, if the log is keyed: what deletes it.
+        tombstone: Option<M::Record>,
+        /// What is wrong.
+        reason: String,
+    },
     /// Damage of which not even the scope is known.
     Damaged(String),
 }

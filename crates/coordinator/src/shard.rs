@@ -164,13 +164,13 @@ impl<M: Machine, C: RecordCodec<M>, L: RecordLog> Shard<M, C, L> {
                 Err(inconsistent) => {
                     let scope = M::scope_of(&record);
                     report.quarantined.push((format!("{scope:?}"), inconsistent.reason.clone()));
-                    machine.quarantine(scope, inconsistent.reason);
+                    machine.quarantine(scope, inconsistent.reason, None);
                 }
             },
             Decoded::Unknown { .. } => report.unknown += 1,
-            Decoded::DamagedScope(scope, reason) => {
+            Decoded::DamagedScope { scope, tombstone, reason } => {
                 report.quarantined.push((format!("{scope:?}"), reason.clone()));
-                machine.quarantine(scope, reason);
+                machine.quarantine(scope, reason, tombstone.as_ref());
             }
             Decoded::Damaged(reason) => report.damaged.push(format!("offset {}: {reason}", context.offset)),
         }

@@ -82,7 +82,7 @@ impl Machine for Counters {
         name.clone()
     }
 
-    fn quarantine(&mut self, scope: String, _: String) {
+    fn quarantine(&mut self, scope: String, _: String, _: Option<&Set>) {
         self.numbers.remove(&scope);
         self.quarantined.push(scope);
     }
@@ -116,7 +116,7 @@ impl RecordCodec<Counters> for Codec {
         }
         match value.and_then(|value| value.try_into().ok()) {
             Some(number) => Decoded::Record(Set(name, i64::from_be_bytes(number))),
-            None => Decoded::DamagedScope(name, "not a number".to_owned()),
+            None => Decoded::DamagedScope { scope: name, tombstone: None, reason: "not a number".to_owned() },
         }
     }
 }

@@ -371,8 +371,8 @@ impl Machine for GroupMachine {
         record.group().to_owned()
     }
 
-    fn quarantine(&mut self, scope: GroupId, reason: String) {
-        self.put_aside(&scope, reason, None);
+    fn quarantine(&mut self, scope: GroupId, reason: String, tombstone: Option<&Record>) {
+        self.put_aside(&scope, reason, tombstone.map(|record| Key::of(record).0));
     }
 
     fn loaded(&self, soft: &mut GroupSoft, now: Now) {

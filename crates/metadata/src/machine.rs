@@ -180,7 +180,7 @@ impl Machine for MetadataMachine {
 
     fn scope_of(_record: &Record) {}
 
-    fn quarantine(&mut self, (): (), reason: String) {
+    fn quarantine(&mut self, (): (), reason: String, _: Option<&Record>) {
         self.damage = Some(reason);
     }
 

@@ -60,7 +60,9 @@ pub trait Machine: Sized {
     fn scope_of(record: &Self::Record) -> Self::Scope;
 
     /// Gives up one scope: its state is dropped, and commands to it are refused until its records are deleted.
-    fn quarantine(&mut self, scope: Self::Scope, reason: String);
+    ///
+    /// A record that is damaged itself comes as its tombstone, so that the machine knows what to delete.
+    fn quarantine(&mut self, scope: Self::Scope, reason: String, tombstone: Option<&Self::Record>);
 
     /// Called once after the last record of the log was applied: arms the timers that hard state asks for.
     fn loaded(&self, soft: &mut Self::Soft, now: Now);

@@ -56,9 +56,13 @@ impl RecordCodec<GroupMachine> for GroupCodec {
         };
         let group = GroupId::from(group_of(&key));
         let kind = key.record_type();
-        match decode(key, &group, value) {
+        match decode(key.clone(), &group, value) {
             Ok(record) => Decoded::Record(record),
-            Err(error) => Decoded::DamagedScope(group, format!("value of a record of type {kind}: {error}")),
+            Err(error) => {
+                let tombstone = decode(key, &group, None).ok();
+                let reason = format!("value of a record of type {kind}: {error}");
+                Decoded::DamagedScope { scope: group, tombstone, reason }
+            }
         }
     }
 }

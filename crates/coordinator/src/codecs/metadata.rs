@@ -40,7 +40,7 @@ impl RecordCodec<MetadataMachine> for MetadataCodec {
                 decode(record).map_or(Decoded::Unknown { kind }, Decoded::Record)
             }
             Err(DecodeError::UnknownType { found }) => Decoded::Unknown { kind: found },
-            Err(error) => Decoded::DamagedScope((), error.to_string()),
+            Err(error) => Decoded::DamagedScope { scope: (), tombstone: None, reason: error.to_string() },
         }
     }
 }

@@ -83,7 +83,7 @@ fn a_damaged_group_is_put_aside_alone() {
     let bad = Record::StreamsGroupMetadata("g".into(), None);
     assert!(driver.machine.apply(&context(), &bad).is_err());
     let reason = "the group is deleted, but has 1 members";
-    driver.machine.quarantine("g".into(), reason.into());
+    driver.machine.quarantine("g".into(), reason.into(), None);
     let (_, reply) = join(&mut driver, "g");
     assert!(matches!(reply, Err(StreamsHeartbeatError::Internal(text)) if text.contains(reason)));
     let (_, reply) = join(&mut driver, "good");
@@ -96,6 +96,20 @@ fn a_damaged_group_is_put_aside_alone() {
     assert!(matches!(delete(&mut driver).reply, Some(Reply::DeleteGroup(Err(DeleteGroupError::NotFound)))));
     let (count, reply) = join(&mut driver, "g");
     assert_eq!((count, reply), (4, Ok(())));
+}
+
+/// A record whose value can't be read: all that is known of the group is the record's key.
+#[test]
+fn a_group_of_which_nothing_can_be_read_can_be_deleted() {
+    let mut driver = Driver::new(config());
+    driver.replay_always = false;
+    let tombstone = Record::StreamsTopology("g".into(), None);
+    driver.machine.quarantine("g".into(), "value: cut off".into(), Some(&tombstone));
+    let mut delete = || driver.command(|waiter| Command::DeleteGroup(waiter, "g".into()));
+    let step = delete();
+    assert!(matches!(step.reply, Some(Reply::DeleteGroup(Ok(())))));
+    assert_eq!(step.records, [tombstone]);
+    assert!(matches!(delete().reply, Some(Reply::DeleteGroup(Err(DeleteGroupError::NotFound)))));
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn records_that_contradict_the_state_are_refused() {
 #[test]
 fn damaged_metadata_refuses_every_command() {
     let mut cluster = Cluster::new(&[]);
-    cluster.machine.quarantine((), "record 7 is cut off".to_string());
+    cluster.machine.quarantine((), "record 7 is cut off".to_string(), None);
     for command in [Command::Bootstrap(Waiter(1)), create(Vec::from([topic("a", 1, 1)]))] {
         let (records, _, reply) = cluster.run(command);
         assert!(records.is_empty());
