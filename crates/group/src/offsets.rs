@@ -6,7 +6,7 @@
 use alloc::{collections::BTreeMap, format, vec::Vec};
 
 use riparian_types::{
-    GroupId, Now, PartitionIndex, TopicName, TopicsView, WallMillis,
+    GroupId, LeaderEpoch, Now, PartitionIndex, TopicName, TopicsView, Uuid, WallMillis,
     machine::{Decision, Waiter},
     planted::{self, Bug},
 };
@@ -140,17 +140,20 @@ impl GroupMachine {
             return Decision::reply(waiter, scope, Reply::OffsetCommit(Err(error)));
         }
         let mut decision = Decision::reply(waiter, scope, Reply::OffsetCommit(Ok(())));
+        // The one form of the record that has an expiry has room for neither of the two; the requests of that time didn't
+        // either.
+        let has_expiry = commit.retention_ms.is_some();
         decision.records.extend(commit.offsets.into_iter().map(|offset| {
             let value = CommittedOffsetValue {
                 offset: offset.offset,
-                leader_epoch: offset.leader_epoch,
+                leader_epoch: if has_expiry { LeaderEpoch::NONE } else { offset.leader_epoch },
                 metadata: offset.metadata,
                 commit_timestamp: now.wall,
                 expire_timestamp: commit.retention_ms.map_or(WallMillis(-1), |ms| {
                     // -1 stands for none.
                     WallMillis(now.wall.0.saturating_add(ms).max(0))
                 }),
-                topic_id: offset.topic_id,
+                topic_id: if has_expiry { Uuid::ZERO } else { offset.topic_id },
             };
             Record::OffsetCommit(commit.group_id.clone(), offset.topic, offset.partition, Some(value))
         }));
