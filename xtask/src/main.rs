@@ -6,6 +6,7 @@
 mod ci;
 mod codegen;
 mod demo;
+mod fuzz;
 mod schemas;
 mod setup;
 mod shell;
@@ -14,7 +15,7 @@ mod tidy;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 #[derive(Parser)]
 #[command(
@@ -42,6 +43,8 @@ enum Word {
     Tidy,
     /// Run every suite; the last line on standard output is `N passed, N failed`
     Test(ci::Options),
+    /// Look for inputs that break a promise: decoders, batches, log recovery, state machines (docs/TESTING.md)
+    Fuzz(fuzz::Options),
     /// Run something much longer than the tests do
     Soak(SoakOptions),
     /// What the pipeline runs: all that `test` runs, or the quick part of it
@@ -50,24 +53,40 @@ enum Word {
 
 #[derive(Args)]
 struct SoakOptions {
-    /// What to run
-    #[arg(value_enum)]
+    #[command(subcommand)]
     what: Soak,
-    /// How many seeds, from 1 on
-    #[arg(long, default_value_t = 20_000)]
-    seeds: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Subcommand)]
 enum Soak {
-    /// The simulator
-    Sim,
+    /// Seeds of the simulator; what it prints is shown as it comes
+    Sim {
+        /// How many seeds, from 1 on
+        #[arg(long, default_value_t = 20_000)]
+        seeds: u64,
+    },
+    /// Every fuzz target for an hour; a table at the end
+    Fuzz {
+        /// Which targets, by name; all if none is named
+        targets: Vec<String>,
+        /// How long each target runs
+        #[arg(long, default_value_t = 3600)]
+        seconds: u64,
+        /// How many targets run at a time
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
+    },
 }
 
-/// Runs seeds of the simulator; what it prints is shown as it comes.
 fn soak(options: &SoakOptions) -> Result<()> {
-    let Soak::Sim = options.what;
-    let seeds = format!("1..{}", options.seeds + 1);
+    match &options.what {
+        Soak::Sim { seeds } => soak_simulator(*seeds),
+        Soak::Fuzz { targets, seconds, jobs } => fuzz::soak(targets, *seconds, *jobs),
+    }
+}
+
+fn soak_simulator(seeds: u64) -> Result<()> {
+    let seeds = format!("1..{}", seeds + 1);
     let arguments = ["run", "--quiet", "--profile", "sim", "--package", "riparian-sim", "--", "run", "--seeds", &seeds];
     if shell::cargo().args(arguments).status()?.success() { Ok(()) } else { bail!("a seed failed, see above") }
 }
@@ -86,6 +105,7 @@ fn main() -> ExitCode {
         Word::Schemas(options) => schemas::run(&options),
         Word::Tidy => tidy::run(),
         Word::Test(options) => ci::test(&options),
+        Word::Fuzz(options) => fuzz::fuzz(&options),
         Word::Soak(options) => soak(&options),
         Word::Ci(options) => ci::ci(&options),
     };

@@ -40,6 +40,7 @@ const ARROWS: &[(&str, Arrow)] = &[
     ("client", Arrow::Only(&["types", "wire", "protocol", "records"])),
     ("server", Arrow::AllBut(&["sim", "bench", "testkit"])),
     ("sim", Arrow::AllBut(&["server", "bench"])),
+    ("fuzz", Arrow::AllBut(&["server", "sim", "bench", "testkit"])),
     ("bench", Arrow::AllBut(&["server", "sim"])),
     ("testkit", Arrow::Only(&[])),
     ("tests", Arrow::Only(&["types", "wire", "protocol", "records", "client"])),
