@@ -15,7 +15,7 @@ use std::{fs, thread};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
-use crate::shell::{self, Step};
+use crate::shell::{self, Scratch, Step};
 
 /// Coverage by counters in the code and by operands of comparisons: what cargo-fuzz asks a nightly compiler for.
 const FLAGS: &[&str] = &[
@@ -90,6 +90,8 @@ pub(crate) fn soak(targets: &[String], seconds: u64, jobs: usize) -> Result<()> 
 /// The program of all targets.
 struct Fuzzer {
     binary: PathBuf,
+    /// Holds the binary: a build while a long run goes on must not take it away.
+    _scratch: Scratch,
 }
 
 struct Target {
@@ -132,7 +134,10 @@ impl Fuzzer {
         command.env_remove("CARGO_ENCODED_RUSTFLAGS").env("RUSTFLAGS", FLAGS.join(" "));
         shell::run_quietly(&mut command)?;
         step.done();
-        Ok(Self { binary })
+        let scratch = Scratch::new("fuzz-run")?;
+        let copy = scratch.path().join("riparian-libfuzzer");
+        fs::copy(&binary, &copy).with_context(|| format!("cannot copy {}", binary.display()))?;
+        Ok(Self { binary: copy, _scratch: scratch })
     }
 
     /// The targets of these names, or all.
