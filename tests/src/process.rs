@@ -34,6 +34,15 @@ struct Output {
     changed: Condvar,
 }
 
+/// Counts what any program says, for those who wait for several.
+static NEWS: Mutex<u64> = Mutex::new(0);
+static SOME_NEWS: Condvar = Condvar::new();
+
+fn spread_news() {
+    *NEWS.lock().expect("readers never panic") += 1;
+    SOME_NEWS.notify_all();
+}
+
 #[derive(Default)]
 struct Collected {
     stdout: Vec<String>,
@@ -55,10 +64,12 @@ impl Output {
                 let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
                 pick(&mut output.lock()).push(text);
                 output.changed.notify_all();
+                spread_news();
                 line.clear();
             }
             output.lock().closed += 1;
             output.changed.notify_all();
+            spread_news();
         });
     }
 }
@@ -121,6 +132,31 @@ impl Program {
                 panic!("{}: no {what}: {why}", self.name);
             }
             collected = self.output.changed.wait_timeout(collected, left).expect("readers never panic").0;
+        }
+    }
+
+    /// Waits until the lines of several programs together give an answer; panics when they do not.
+    pub fn wait_for_all<T>(
+        programs: &[&Self],
+        what: &str,
+        limit: Duration,
+        answer: impl Fn(&[Vec<String>]) -> Option<T>,
+    ) -> T {
+        let deadline = Instant::now() + limit;
+        let mut seen = *NEWS.lock().expect("readers never panic");
+        loop {
+            let lines: Vec<Vec<String>> = programs.iter().map(|program| program.stdout()).collect();
+            if let Some(answer) = answer(&lines) {
+                return answer;
+            }
+            let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "{}: no {what}: waited {limit:?}", names.join(", "));
+            let has_ended = |program: &&Self| program.output.lock().closed == 2;
+            assert!(!programs.iter().all(has_ended), "{}: no {what}: they ended", names.join(", "));
+            let news = NEWS.lock().expect("readers never panic");
+            let waited = SOME_NEWS.wait_timeout_while(news, left, |news| *news == seen);
+            seen = *waited.expect("readers never panic").0;
         }
     }
 

@@ -3,6 +3,7 @@
 //! By the server's own records no task ever has two owners, no epoch goes back, and every task is owned once the group
 //! is stable; that is watched during the whole scenario, across crashes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -335,4 +336,104 @@ fn lost_answer_to_a_heartbeat_leaves_nobody_without_tasks() {
         assert_eq!(lost(), 1);
         running.terminate(CLOSE_LIMIT).says("closed");
     }
+}
+
+/// Sessions of the classic protocol are the members' choice.
+const QUICK_CLASSIC: &[(&str, &str)] =
+    &[("group.initial.rebalance.delay.ms", "500"), ("group.min.session.timeout.ms", "3000")];
+const CLASSIC: &[&str] = &[
+    "--set",
+    "group.protocol=classic",
+    "--set",
+    "consumer.session.timeout.ms=4000",
+    "--set",
+    "consumer.heartbeat.interval.ms=500",
+    "--set",
+    "num.standby.replicas=1",
+    // Copies are moved when they have caught up, and looked at this often; an application that just moved waits for it.
+    "--set",
+    "probing.rebalance.interval.ms=60000",
+];
+
+/// The active tasks that an instance runs by its own word, by thread.
+fn active_tasks(lines: &[String]) -> Vec<String> {
+    let mut by_thread = BTreeMap::new();
+    for line in lines {
+        let mut words = line.split(' ').skip(1);
+        if let (true, Some(thread), Some(active)) = (line.starts_with("tasks "), words.next(), words.next()) {
+            by_thread.insert(thread.to_owned(), active.trim_start_matches("active=").to_owned());
+        }
+    }
+    let tasks = by_thread.values().flat_map(|tasks| tasks.split(',')).filter(|task| !task.is_empty());
+    tasks.map(str::to_owned).collect()
+}
+
+/// Waits until the instances run every task, each once, and each instance runs some.
+fn wait_until_shared(instances: &[&Program]) {
+    Program::wait_for_all(instances, "all tasks", MOVED_LIMIT, |lines| {
+        let lists: Vec<Vec<String>> = lines.iter().map(|lines| active_tasks(lines)).collect();
+        let mut all: Vec<&String> = lists.iter().flatten().collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        (count == TASKS && all.len() == TASKS && lists.iter().all(|list| !list.is_empty())).then_some(())
+    });
+}
+
+#[test]
+fn word_count_on_the_classic_protocol_survives_closing_and_crashes() {
+    let mut server = Server::start(QUICK_CLASSIC);
+    let bootstrap = server.bootstrap();
+    let states = Application::new(&server).states;
+    let first = instance(&bootstrap, states.path(), "first", CLASSIC);
+    let second = instance(&bootstrap, states.path(), "second", CLASSIC);
+    wait_for_state(&first, "RUNNING", RUNNING_LIMIT);
+    wait_for_state(&second, "RUNNING", RUNNING_LIMIT);
+    wait_until_shared(&[&first, &second]);
+
+    // One closes while data flows; a clean close counts nothing twice.
+    feed(&bootstrap, 0, 2000, AT_ONCE).finish(FEED_LIMIT).success().says("done 2000 0");
+    let feeder = feed(&bootstrap, 2000, 2000, 500);
+    second.terminate(CLOSE_LIMIT).says("closed");
+    wait_until_shared(&[&first]);
+    feeder.finish(FEED_LIMIT).success().says("done 2000 0");
+    assert_eq!(check_counts(&bootstrap, 4000, true), 0);
+
+    // Another one takes tasks over and is killed while data flows.
+    let mut third = instance(&bootstrap, states.path(), "third", CLASSIC);
+    wait_for_state(&third, "RUNNING", RUNNING_LIMIT);
+    let feeder = feed(&bootstrap, 4000, 2000, 500);
+    third.kill();
+    wait_until_shared(&[&first]);
+    feeder.finish(FEED_LIMIT).success().says("done 2000 0");
+    check_counts(&bootstrap, 6000, false);
+
+    // The server is killed while data flows to two instances, and comes back.
+    let fourth = instance(&bootstrap, states.path(), "fourth", CLASSIC);
+    wait_for_state(&fourth, "RUNNING", RUNNING_LIMIT);
+    let feeder = feed(&bootstrap, 6000, 4000, 1000);
+    wait_for_progress(&server, 7000);
+    server.kill();
+    server.restart();
+    feeder.finish(FEED_LIMIT).success().says("done 4000 0");
+    check_counts(&bootstrap, 10_000, false);
+
+    let groups = || Tool::at("consumer.group.ConsumerGroupCommand", &bootstrap);
+    groups().args(&["--describe", "--group", APPLICATION, "--state"]).run().says("Stable").says("stream");
+    groups().args(&["--describe", "--group", APPLICATION, "--members", "--verbose"]).run().says(INPUT);
+    for instance in [first, fourth] {
+        let closed = instance.terminate(CLOSE_LIMIT);
+        closed.says("closed");
+        assert!(!closed.stdout.contains("error "), "{}", closed.both());
+    }
+    groups().args(&["--describe", "--group", APPLICATION, "--state"]).run();
+
+    // The same application on the streams protocol: the group changes its type when nobody is in it.
+    let moved = instance(&bootstrap, states.path(), "first", &[]);
+    wait_for_state(&moved, "RUNNING", RUNNING_LIMIT);
+    wait_until_shared(&[&moved]);
+    feed(&bootstrap, 10_000, 100, AT_ONCE).finish(FEED_LIMIT).success();
+    check_counts(&bootstrap, 10_100, false);
+    Tool::at("streams.StreamsGroupCommand", &bootstrap).args(&["--list"]).run().says(APPLICATION);
+    moved.terminate(CLOSE_LIMIT).says("closed");
 }

@@ -1,6 +1,8 @@
 //! Kafka's own command line tools against the server.
 
-use riparian_tests::{Finished, Server, Tool};
+use std::time::Duration;
+
+use riparian_tests::{Finished, Program, Server, Tool, java_program};
 
 const CODECS: &[&str] = &["none", "gzip", "snappy", "lz4", "zstd"];
 
@@ -217,4 +219,68 @@ fn groups_are_listed_when_there_are_none() {
     assert_eq!(groups().args(&["--list"]).run().stdout.trim(), "");
     let absent = groups().args(&["--describe", "--group", "absent"]).finish();
     assert!(absent.both().contains("absent"), "{}", absent.both());
+}
+
+#[test]
+fn consumer_groups_are_described_reset_and_deleted() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let server = Server::start(&[("group.initial.rebalance.delay.ms", "200")]);
+    let bootstrap = server.bootstrap();
+    create_topic(&server, "read", 2);
+    produce(&server, "read", "none", "a\nb\nc\nd\ne\nf\n");
+    let consume_all = || {
+        let arguments = ["--topic", "read", "--group", "readers", "--from-beginning", "--max-messages", "6"];
+        let consumed = Tool::at("consumer.ConsoleConsumer", &bootstrap).args(&arguments).run();
+        let mut lines: Vec<String> = consumed.stdout.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["a", "b", "c", "d", "e", "f"]);
+    };
+    let groups = || Tool::at("consumer.group.ConsumerGroupCommand", &bootstrap);
+    let describe = |options: &[&str]| groups().args(&["--describe", "--group", "readers"]).args(options).run();
+    // Columns: group, topic, partition, current offset, log end, lag.
+    let lags = || -> Vec<String> {
+        let described = describe(&[]);
+        let lines = described.stdout.lines().filter(|line| line.starts_with("readers "));
+        let mut lags: Vec<String> =
+            lines.map(|line| line.split_whitespace().nth(5).unwrap_or_default().to_owned()).collect();
+        lags.sort_unstable();
+        lags
+    };
+    consume_all();
+    assert_eq!(groups().args(&["--list"]).run().stdout.trim(), "readers");
+    groups().args(&["--list", "--state"]).run().says("Empty");
+    assert_eq!(lags(), ["0", "0"]);
+
+    // While somebody reads.
+    let mut command = java_program("org.apache.kafka.tools.consumer.ConsoleConsumer");
+    command.args(["--bootstrap-server", &bootstrap, "--topic", "read", "--group", "readers"]);
+    let reader = Program::start("reader", &mut command);
+    produce(&server, "read", "none", "g\n");
+    reader.wait_for_line("a record", LIMIT, |line| line == "g");
+    describe(&["--state"]).says("Stable").says("range");
+    describe(&["--members"]).says("console-consumer");
+    describe(&["--members", "--verbose"]).says("read:0,1");
+    groups().args(&["--list", "--state", "Stable"]).run().says("readers");
+    let earliest = ["--reset-offsets", "--group", "readers", "--topic", "read", "--to-earliest", "--execute"];
+    let refused = groups().args(&earliest).finish();
+    assert!(refused.both().contains("inactive"), "{}", refused.both());
+    let refused = groups().args(&["--delete", "--group", "readers"]).finish();
+    assert!(refused.both().to_lowercase().contains("not empty"), "{}", refused.both());
+    let refused = groups().args(&["--delete-offsets", "--group", "readers", "--topic", "read"]).finish();
+    assert!(refused.both().contains("subscribed"), "{}", refused.both());
+    reader.terminate(LIMIT);
+
+    describe(&["--state"]).says("Empty");
+    groups().args(&earliest).run();
+    let total: u32 = lags().iter().filter_map(|lag| lag.parse::<u32>().ok()).sum();
+    assert_eq!(total, 7);
+    groups()
+        .args(&["--reset-offsets", "--group", "readers", "--topic", "read:0", "--to-offset", "1", "--execute"])
+        .run();
+    groups().args(&["--reset-offsets", "--group", "readers", "--all-topics", "--to-latest", "--execute"]).run();
+    assert_eq!(lags(), ["0", "0"]);
+    groups().args(&["--delete-offsets", "--group", "readers", "--topic", "read:0"]).run();
+    assert_eq!(lags(), ["0"]);
+    groups().args(&["--delete", "--group", "readers"]).run().says("successful");
+    assert_eq!(groups().args(&["--list"]).run().stdout.trim(), "");
 }

@@ -31,6 +31,7 @@ use crate::{
 };
 
 mod field_cases;
+mod group_waits;
 mod order;
 mod waiting;
 

@@ -234,6 +234,7 @@ impl Run {
                 "group.streams.min.session.timeout.ms" => self.config.session_timeout_min_ms = value,
                 "group.max.size" => self.config.classic_members_max = value,
                 "group.initial.rebalance.delay.ms" => self.config.classic_initial_rebalance_delay_ms = value,
+                "group.max.session.timeout.ms" => self.config.classic_session_timeout_max_ms = value,
                 "group.min.session.timeout.ms" => self.config.classic_session_timeout_min_ms = value,
                 "group.streams.initial.rebalance.delay.ms" => self.config.initial_rebalance_delay_ms = value,
                 "group.streams.assignment.interval.ms" => self.config.assignment_interval_ms = value,
