@@ -22,6 +22,10 @@ use crate::{Broker, partition::Partition, record_log::PartitionRecordLog};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unavailable;
 
+/// A shard that fails again sooner than this is not loaded again at once: what made it fail (a full disk, most likely)
+/// would only do so again, and a timer that is due at once would make that a loop without end.
+const LOAD_AGAIN_PAUSE_MS: i64 = 100;
+
 /// What to do with an answer.
 pub(crate) type Continuation<M> = Box<dyn FnOnce(&Broker, Now, Result<<M as Machine>::Reply, Unavailable>) + Send>;
 
@@ -69,6 +73,8 @@ struct Inner<M: Hosted> {
     waiting: Waiting<M>,
     /// The earliest time at which a timer of this shard is set to go off.
     timer: Option<MonoMillis>,
+    /// When the shard last failed.
+    failed_at: Option<MonoMillis>,
     /// Snapshots that are not durable yet, with the end of the log when they were taken.
     snapshots: VecDeque<(Offset, M::Snapshot)>,
     /// What is still to be carried out, if that is done in order.
@@ -104,6 +110,7 @@ impl<M: Hosted> Host<M> {
             shard: Shard::new(log, fresh),
             waiting: Waiting::new(),
             timer: None,
+            failed_at: None,
             snapshots: VecDeque::new(),
             following: VecDeque::new(),
             is_following: false,
@@ -318,7 +325,14 @@ impl<M: Hosted> Host<M> {
                 if let Some(reason) = unloaded {
                     let text = "shard unloaded, loading it again from its log";
                     tracing::error!(shard = self.number, kind = M::NAME, reason, "{text}");
-                    self.reload(broker, now);
+                    let before = self.lock().failed_at.replace(now.mono);
+                    let again_at = before.map(|before| before.plus_ms(LOAD_AGAIN_PAUSE_MS));
+                    if again_at.is_some_and(|again_at| now.mono < again_at) {
+                        let again_at = now.mono.plus_ms(LOAD_AGAIN_PAUSE_MS);
+                        broker.wake_at(again_at, crate::Wake::Reload(Box::new(M::wake(self.number))));
+                    } else {
+                        self.reload(broker, now);
+                    }
                 }
             }
             Following::Introduce(now, end, snapshot) => M::introduce(broker, now, self.number, end, snapshot),
@@ -329,6 +343,10 @@ impl<M: Hosted> Host<M> {
     /// Loads the shard again; tries again later if that fails.
     pub(crate) fn reload(&self, broker: &Broker, now: Now) {
         let mut inner = self.lock();
+        if inner.shard.is_loaded() {
+            // Somebody was asked twice to do it.
+            return;
+        }
         match inner.shard.load(now, true) {
             Ok(report) => {
                 tracing::info!(shard = self.number, kind = M::NAME, records = report.records, "shard loaded again");

@@ -13,6 +13,13 @@ const KAFKA_STORAGE_ERROR: i16 = 56;
 const SETTINGS: [(&str, &str); 2] =
     [("group.streams.initial.rebalance.delay.ms", "0"), ("group.streams.assignment.interval.ms", "0")];
 
+/// Long enough for a shard that failed to be loaded again.
+fn pause(server: &mut Server) {
+    server.shell.now_ms.fetch_add(1000, Ordering::Relaxed);
+    server.broker.on_time(server.shell.now());
+    server.shell.run_jobs();
+}
+
 fn beat(server: &mut Server, epoch: i32) -> (i16, i32) {
     let request = StreamsGroupHeartbeatRequest {
         group_id: "app".into(),
@@ -73,11 +80,11 @@ fn s_10_on_a_full_disk_nothing_is_claimed_and_with_room_again_all_goes_on() {
         stored += 1;
     }
     for round in 0..3 {
+        pause(&mut server);
         // A steady member claims nothing new, and is answered; a commit is refused so that it is tried again.
         assert_eq!(beat(&mut server, epoch), (0, epoch), "round {round}");
         assert_eq!(commit(&mut server, epoch, 100 + round), NOT_COORDINATOR);
-        server.broker.on_time(server.shell.now());
-        server.shell.run_jobs();
+        pause(&mut server);
         assert_eq!(committed(&mut server), stored, "what was not stored is not told");
         assert_eq!(end(&mut server), acknowledged, "no half batch");
         let (code, records) = server.fetched("words", 0);
@@ -117,11 +124,36 @@ fn s_10_a_server_that_runs_while_room_comes_back_needs_no_restart() {
         assert_eq!(commit(&mut server, epoch, 5), NOT_COORDINATOR);
         assert_ne!(server.ask(&join("n"), 1, |r| r.error_code), 0);
         disk.set_faults(MemFaults::default());
-        server.broker.on_time(server.shell.now());
-        server.shell.run_jobs();
+        pause(&mut server);
         assert_eq!(commit(&mut server, epoch, round as i64), 0, "round {round}");
         assert_eq!(server.produce_bytes("words", 0, batch(&["y"])), (0, round as i64));
         assert_eq!(beat(&mut server, epoch), (0, epoch));
     }
     assert_eq!(committed(&mut server), 4);
+}
+
+#[test]
+fn s_10_what_is_due_at_once_is_not_tried_in_a_loop_while_the_disk_is_full() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start_with(&disk, &SETTINGS);
+    server.create_topic("words", 1);
+    let epoch = server.ask(&join("m"), 1, |r| r.member_epoch);
+    let (_, epoch) = beat(&mut server, epoch);
+    disk.set_faults(MemFaults { capacity_bytes: Some(disk.used_bytes()), ..MemFaults::default() });
+    disk.take_bytes_read();
+    // The member's session is over, which is to be written down, and the log is read for each attempt.
+    let log = server.broker.groups[server.broker.group_shard(&"app".into())].partition().log();
+    let shard_bytes = log.byte_len();
+    for ms in (60_000..61_000).step_by(10) {
+        server.shell.now_ms.store(ms, Ordering::Relaxed);
+        server.broker.on_time(server.shell.now());
+        server.shell.run_jobs();
+        let _ = commit(&mut server, epoch, 3);
+    }
+    let path = Path::new("/data").join(format!("{}-{}", log.topic(), log.partition())).join("00000000000000000000.log");
+    let read = disk.take_bytes_read().remove(&path).unwrap_or(0);
+    assert!(read > 0 && read < 60 * shard_bytes, "{read} bytes read of {shard_bytes}");
+    disk.set_faults(MemFaults::default());
+    pause(&mut server);
+    assert_eq!(server.ask(&join("m"), 1, |r| r.error_code), 0);
 }
