@@ -236,12 +236,16 @@ impl Printer {
         lines
     }
 
-    /// Records, in order; targets of members that stand together are sorted, because Kafka has them in the order of a
-    /// hash map.
+    /// Records, in order; targets of members that stand together are sorted, and so are offsets that are forgotten
+    /// together, because Kafka has them in the order of a hash map.
     pub fn records(&mut self, records: &[Record]) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
-        for targets in records.chunk_by(|a, b| matches!((a, b), (Record::Target(..), Record::Target(..)))) {
-            let mut shown: Vec<String> = targets.iter().map(|record| self.record(record)).collect();
+        let forgotten = |record: &Record| matches!(record, Record::Offset { value: None, .. });
+        let are_in_any_order = |a: &Record, b: &Record| {
+            matches!((a, b), (Record::Target(..), Record::Target(..))) || forgotten(a) && forgotten(b)
+        };
+        for together in records.chunk_by(are_in_any_order) {
+            let mut shown: Vec<String> = together.iter().map(|record| self.record(record)).collect();
             shown.sort();
             lines.extend(shown);
         }
