@@ -45,8 +45,14 @@ pub fn steady_heartbeat() -> PathBuf {
     needed("RIPARIAN_STEADY_HEARTBEAT")
 }
 
-pub(crate) fn java() -> PathBuf {
+/// The `java` program.
+pub fn java() -> PathBuf {
     needed("RIPARIAN_JAVA")
+}
+
+/// The directory of Kafka's jars.
+pub fn jars() -> PathBuf {
+    needed("RIPARIAN_JARS")
 }
 
 /// Our compiled programs, then Kafka's jars.

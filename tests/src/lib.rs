@@ -15,7 +15,7 @@ mod raw;
 mod server;
 mod word_count;
 
-pub use environment::{Against, against, kcat, python, steady_heartbeat, valgrind};
+pub use environment::{Against, against, jars, java, kcat, python, steady_heartbeat, valgrind};
 pub use java::{Tool, java_program, own_program};
 pub use process::{Finished, Program};
 pub use proxy::LossyProxy;

@@ -60,19 +60,54 @@ pub(crate) fn test(options: &Options) -> Result<()> {
         chosen.iter().for_each(|suite| shell::print_line(&suite.name));
         return Ok(());
     }
-    let runner = Runner { against: options.against, repeat: options.repeat, filter: options.filter.clone() };
+    let runner = Runner {
+        against: options.against,
+        repeat: options.repeat,
+        filter: options.filter.clone(),
+        settings: Vec::new(),
+    };
     runner.run(&chosen)
 }
 
 pub(crate) fn ci(options: &CiOptions) -> Result<()> {
     let suites = suites::all()?.into_iter().filter(|suite| !options.quick || suite.quick).collect::<Vec<_>>();
-    Runner { against: Against::Riparian, repeat: 1, filter: None }.run(&suites)
+    Runner { against: Against::Riparian, repeat: 1, filter: None, settings: Vec::new() }.run(&suites)
+}
+
+/// A conformance target for longer than the tests have: again and again, or with settings for its own eyes.
+pub(crate) fn soak(target: &str, repeat: u32, settings: &[(&str, &str)]) -> Result<()> {
+    let suite = suites::conformance(target);
+    let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), PathBuf::from(value))).collect();
+    Runner { against: Against::Riparian, repeat, filter: None, settings }.run(&[suite])
+}
+
+/// A comparison that is left out of the tests; what it prints is shown as it comes.
+pub(crate) fn bench(target: &str, name: &str, settings: &[(&str, &str)]) -> Result<()> {
+    let scratch = Scratch::new("riparian-tests")?;
+    let suite = suites::conformance(target);
+    let mut command = shell::cargo();
+    command.args([
+        "test",
+        "--quiet",
+        "--package",
+        "riparian-tests",
+        "--test",
+        target,
+        "--",
+        "--ignored",
+        "--nocapture",
+    ]);
+    command.arg(name).envs(environment(Against::Riparian, &[suite])?).envs(settings.iter().copied());
+    command.env("TMPDIR", scratch.path()).env("RUST_BACKTRACE", "0");
+    if command.status()?.success() { Ok(()) } else { bail!("the comparison failed, see above") }
 }
 
 struct Runner {
     against: Against,
     repeat: u32,
     filter: Option<String>,
+    /// More environment variables for the conformance suites.
+    settings: Vec<(String, PathBuf)>,
 }
 
 /// How one suite, or all of them, went.
@@ -128,7 +163,10 @@ impl Runner {
     /// they cannot be had.
     fn prepare(&self, suites: &[Suite], total: &mut Count) -> Option<Vec<(String, PathBuf)>> {
         match environment(self.against, suites) {
-            Ok(environment) => Some(environment),
+            Ok(mut environment) => {
+                environment.extend(self.settings.iter().cloned());
+                Some(environment)
+            }
             Err(error) => {
                 shell::talk(&format!("cannot prepare the conformance suites: {error:#}"));
                 total.add(Count::ONE_FAILED);

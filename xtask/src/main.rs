@@ -47,6 +47,8 @@ enum Word {
     Fuzz(fuzz::Options),
     /// Run something much longer than the tests do
     Soak(SoakOptions),
+    /// Time something, beside Apache Kafka in the same run
+    Bench(BenchOptions),
     /// What the pipeline runs: all that `test` runs, or the quick part of it
     Ci(ci::CiOptions),
 }
@@ -65,6 +67,14 @@ enum Soak {
         #[arg(long, default_value_t = 20_000)]
         seeds: u64,
     },
+    /// The word count on every release of Kafka Streams and both group protocols, again and again
+    Clients {
+        /// How often
+        #[arg(long, default_value_t = 10)]
+        runs: u32,
+    },
+    /// All of Kafka's own tests that are listed in tests/peer
+    Peer,
     /// Every fuzz target for an hour; a table at the end
     Fuzz {
         /// Which targets, by name; all if none is named
@@ -78,8 +88,34 @@ enum Soak {
     },
 }
 
+#[derive(Args)]
+struct BenchOptions {
+    #[command(subcommand)]
+    what: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// How long the tasks of an instance that leaves stand still, with default settings
+    Leave {
+        /// How often an instance leaves each of the two
+        #[arg(long, default_value_t = 7)]
+        rounds: u32,
+    },
+}
+
+fn bench(options: &BenchOptions) -> Result<()> {
+    match options.what {
+        Bench::Leave { rounds } => {
+            ci::bench("rebalance", "leaving_compared_with_kafka", &[("RIPARIAN_ROUNDS", &rounds.to_string())])
+        }
+    }
+}
+
 fn soak(options: &SoakOptions) -> Result<()> {
     match &options.what {
+        Soak::Clients { runs } => ci::soak("client_versions", *runs, &[]),
+        Soak::Peer => ci::soak("peer", 1, &[("RIPARIAN_PEER", "all")]),
         Soak::Sim { seeds } => soak_simulator(*seeds),
         Soak::Fuzz { targets, seconds, jobs } => fuzz::soak(targets, *seconds, *jobs),
     }
@@ -107,6 +143,7 @@ fn main() -> ExitCode {
         Word::Test(options) => ci::test(&options),
         Word::Fuzz(options) => fuzz::fuzz(&options),
         Word::Soak(options) => soak(&options),
+        Word::Bench(options) => bench(&options),
         Word::Ci(options) => ci::ci(&options),
     };
     report(result)

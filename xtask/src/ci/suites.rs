@@ -35,7 +35,7 @@ pub(super) enum Work {
 }
 
 /// Conformance targets about our own binary, where another broker has nothing to show, and the one that starts both.
-const OURS_ONLY: &[&str] = &["differential", "field_cases", "heartbeat_cost", "rebalance", "startup"];
+const OURS_ONLY: &[&str] = &["differential", "field_cases", "heartbeat_cost", "peer", "rebalance", "startup"];
 
 /// Conformance targets whose tests wait for tools more than for the server, and may run side by side.
 const SIDE_BY_SIDE: &[&str] = &["files", "tools"];
@@ -81,12 +81,14 @@ pub(super) fn all() -> Result<Vec<Suite>> {
     suites.push(Suite { name: "schemas".to_owned(), quick: false, work: Work::Check(crate::schemas::suite) });
     suites.push(Suite { name: "simulation".to_owned(), quick: false, work: Work::Cargo(SIMULATION) });
     suites.push(Suite { name: "simulation-finds-bugs".to_owned(), quick: false, work: Work::Cargo(PLANTED_BUGS) });
-    suites.extend(conformance_targets()?.into_iter().map(|target| Suite {
-        name: format!("conformance-{}", target.replace('_', "-")),
-        quick: false,
-        work: Work::Conformance(target),
-    }));
+    suites.extend(conformance_targets()?.iter().map(|target| conformance(target)));
     Ok(suites)
+}
+
+/// The suite of a target of the package `riparian-tests`.
+pub(super) fn conformance(target: &str) -> Suite {
+    let name = format!("conformance-{}", target.replace('_', "-"));
+    Suite { name, quick: false, work: Work::Conformance(target.to_owned()) }
 }
 
 fn conformance_targets() -> Result<Vec<String>> {
