@@ -160,16 +160,58 @@ fn s_09_malformed_batches_are_refused_alone() {
     assert_eq!(server.produce_bytes("t", 1, batch(&["z"])), (0, 1), "nothing of them was written");
 }
 
+/// A batch of one record of an idempotent producer.
+fn numbered(sequence: i32) -> Vec<u8> {
+    let producer = Producer { id: ProducerId(4), epoch: ProducerEpoch(0), base_sequence: Sequence(sequence) };
+    let mut builder = BatchBuilder::new(BatchOptions { producer: Some(producer), ..BatchOptions::PLAIN });
+    builder.push(WallMillis(BASE), None, Some(b"v"));
+    builder.build()
+}
+
+/// Storage errors, in which the producer was new and had sent more behind the batch that was lost (S-04, P-05).
+#[test]
+fn s_04_what_a_new_producer_sent_behind_a_lost_batch_waits_for_it() {
+    const KAFKA_STORAGE_ERROR: i16 = 56;
+    const OUT_OF_ORDER_SEQUENCE_NUMBER: i16 = 45;
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start(&disk);
+    server.create_topic("t", 1);
+    assert_eq!(server.produce_bytes("t", 0, batch(&["of somebody else"])), (0, 0));
+    let in_flight: Vec<u64> =
+        (0..3).map(|sequence| server.send(&produce_to("t", vec![(0, numbered(sequence))], -1), 9)).collect();
+    disk.set_faults(MemFaults { sync_fails: true, ..MemFaults::default() });
+    server.shell.run_jobs();
+    disk.set_faults(MemFaults::default());
+    for slot in in_flight {
+        let bytes = server.reply(slot).expect("an answer");
+        let response = Server::decode::<ProduceRequest<'_>>(&bytes, 9);
+        assert_eq!(response.responses[0].partition_responses[0].error_code, KAFKA_STORAGE_ERROR);
+    }
+    // The first that comes may find the log closed and open it again.
+    assert_eq!(server.produce_bytes("t", 0, numbered(3)).0, KAFKA_STORAGE_ERROR);
+    for late in [3, 2, 1] {
+        assert_eq!(server.produce_bytes("t", 0, numbered(late)).0, OUT_OF_ORDER_SEQUENCE_NUMBER, "{late}");
+    }
+    for sequence in 0..4 {
+        assert_eq!(server.produce_bytes("t", 0, numbered(sequence)), (0, 1 + i64::from(sequence)));
+    }
+    // A first batch that found no room.
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start(&disk);
+    server.create_topic("t", 1);
+    assert_eq!(server.produce_bytes("t", 0, batch(&["of somebody else"])), (0, 0));
+    disk.set_faults(MemFaults { capacity_bytes: Some(disk.used_bytes() + 30), ..MemFaults::default() });
+    assert_eq!(server.produce_bytes("t", 0, numbered(0)).0, KAFKA_STORAGE_ERROR);
+    disk.set_faults(MemFaults::default());
+    assert_eq!(server.produce_bytes("t", 0, numbered(1)).0, OUT_OF_ORDER_SEQUENCE_NUMBER);
+    assert_eq!(server.produce_bytes("t", 0, numbered(0)), (0, 1));
+    assert_eq!(server.produce_bytes("t", 0, numbered(1)), (0, 2));
+}
+
 #[test]
 fn s_09_an_idempotent_producer_goes_on_after_a_malformed_batch() {
     let mut server = Server::start(&Arc::new(MemDisk::new()));
     server.create_topic("t", 1);
-    let numbered = |sequence| {
-        let producer = Producer { id: ProducerId(4), epoch: ProducerEpoch(0), base_sequence: Sequence(sequence) };
-        let mut builder = BatchBuilder::new(BatchOptions { producer: Some(producer), ..BatchOptions::PLAIN });
-        builder.push(WallMillis(BASE), None, Some(b"v"));
-        builder.build()
-    };
     assert_eq!(server.produce_bytes("t", 0, numbered(0)), (0, 0));
     let mut damaged = numbered(1);
     *damaged.last_mut().unwrap() ^= 1;
