@@ -20,7 +20,7 @@ const NOW: WallMillis = WallMillis(1_700_000_000_000);
 /// What the tests of decompression allow.
 const DECOMPRESSED_BYTES_MAX: usize = 100_000;
 /// Codecs take tables and buffers of their own, whatever they are given.
-const CODEC_BYTES_MAX: usize = 16 * 1024 * 1024;
+const CODEC_BYTES_MAX: usize = 10 * 1024 * 1024;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);

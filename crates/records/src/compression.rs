@@ -14,6 +14,7 @@ use std::io::{Read, Write};
 
 use flate2::{read::MultiGzDecoder, write::GzEncoder};
 
+const LZ4_MAGIC: [u8; 4] = 0x184d_2204u32.to_le_bytes();
 const XERIAL_MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 const XERIAL_HEADER_BYTES: usize = 16;
 const XERIAL_BLOCK_BYTES: usize = 32 * 1024;
@@ -108,7 +109,11 @@ impl Compression {
             Self::None => Err(CompressionError::TooLarge { compression: self, bytes_max }),
             Self::Gzip => self.read_bounded(MultiGzDecoder::new(bytes), bytes_max),
             Self::Snappy => snappy_decompress(bytes, bytes_max),
-            Self::Lz4 => self.read_bounded(lz4_flex::frame::FrameDecoder::new(bytes), bytes_max),
+            Self::Lz4 if bytes.starts_with(&LZ4_MAGIC) => {
+                self.read_bounded(lz4_flex::frame::FrameDecoder::new(bytes), bytes_max)
+            }
+            // The decoder knows frames of old tools too, for which it takes 16 MiB however small they are.
+            Self::Lz4 => Err(CompressionError::Damaged(self)),
             Self::Zstd => {
                 let decoder = zstd::stream::read::Decoder::new(bytes).map_err(|_| CompressionError::Damaged(self))?;
                 self.read_bounded(decoder, bytes_max)
@@ -204,6 +209,14 @@ mod tests {
             let expected = CompressionError::TooLarge { compression, bytes_max: 999_999 };
             assert_eq!(compression.decompress(&packed, 999_999), Err(expected));
         }
+    }
+
+    #[test]
+    fn lz4_frames_of_old_tools_are_refused() {
+        let legacy = [0x02, 0x21, 0x4c, 0x18, 2, 0, 0, 0, 0x10, b'x'];
+        let damaged = CompressionError::Damaged(Compression::Lz4);
+        assert_eq!(Compression::Lz4.decompress(&legacy, 100), Err(damaged));
+        assert_eq!(Compression::Lz4.decompress(&[], 100), Err(damaged));
     }
 
     #[test]
