@@ -48,8 +48,7 @@ pub(crate) fn run(data: &[u8]) {
         }
         world.step(&mut input);
     }
-    let step = world.driver.sync();
-    world.learn(step, None);
+    world.sync();
     world.driver.check_replay(true);
     world.check_patience();
 }
@@ -122,6 +121,8 @@ struct World {
     /// Topics that the machine has asked for.
     wanted: Vec<(GroupId, Vec<InternalTopic>)>,
     creates_at_once: bool,
+    /// Whether members of streams groups do as clients do: then no task runs twice.
+    all_behave: bool,
     /// What makes ids of members of classic groups unique.
     fresh_ids: u64,
 }
@@ -144,6 +145,7 @@ impl World {
             overrides: BTreeMap::new(),
             wanted: Vec::new(),
             creates_at_once: settings & 2 == 0,
+            all_behave: settings & 32 == 0,
             fresh_ids: 0,
         };
         world.driver.sync_always = settings & 4 == 0;
@@ -166,10 +168,20 @@ impl World {
 
     /// Streams groups, offsets, and all around them.
     fn streams_step(&mut self, kind: u8, input: &mut Input<'_>) {
+        if self.all_behave && kind <= 15 && !self.sent.is_empty() {
+            // A client has one heartbeat on its way at most.
+            self.sync();
+        }
         match kind {
             0..=4 => {
                 let (group, member) = who(input);
-                let heartbeat = self.client(group, member).join(group, member, input);
+                let all_behave = self.all_behave;
+                let client = self.client(group, member);
+                let heartbeat = match all_behave {
+                    true if client.has_joined() => client.beat(group, member, true),
+                    true => client.join_alone(group, member, input),
+                    false => client.join(group, member, input),
+                };
                 self.send(group, member, heartbeat, false);
             }
             kind @ 5..=14 => {
@@ -183,12 +195,13 @@ impl World {
                 let heartbeat = self.client(group, member).leave(group, member, epoch);
                 self.send(group, member, heartbeat, false);
             }
-            16 | 17 => {
+            16 | 17 if !self.all_behave => {
                 let (group, member) = who(input);
                 let epoch = self.records.epoch(group, member);
                 let heartbeat = heartbeats::hostile(input, group, member, epoch);
                 self.send(group, member, heartbeat, false);
             }
+            16 | 17 => self.advance(500),
             18 => {
                 let commit = self.commit(input);
                 self.ask(|waiter| Command::OffsetCommit(waiter, commit));
@@ -228,10 +241,7 @@ impl World {
             26 => self.advance(10 * u64::from(input.u8())),
             27 => self.advance(60_000 * u64::from(input.u8())),
             28 => self.restart(input.bool()),
-            29 => {
-                let step = self.driver.sync();
-                self.learn(step, None);
-            }
+            29 => self.sync(),
             30 => self.driver.sync_always = input.bool(),
             // Announcements overtake each other on their way.
             _ => {
@@ -298,15 +308,20 @@ impl World {
         self.learn(step, None);
     }
 
-    /// Whoever waits for others waits no longer than the longest timeout there is.
+    /// Whoever waits for others waits no longer than the longest timeout there is, and who is silent is forgotten.
     fn check_patience(&mut self) {
         for _ in 0..4 {
             self.advance(2_000_000);
-            let step = self.driver.sync();
-            self.learn(step, None);
+            self.sync();
         }
         let waiting: Vec<Waiter> = self.driver.patient().collect();
         assert!(waiting.is_empty(), "hours later nobody answers {waiting:?}");
+        self.records.check_nobody_left();
+    }
+
+    fn sync(&mut self) {
+        let step = self.driver.sync();
+        self.learn(step, None);
     }
 
     fn client(&mut self, group: &'static str, member: &'static str) -> &mut Client {
@@ -347,16 +362,36 @@ impl World {
             if let Ok(reply) = &reply {
                 self.note_answer(group, reply, at_once == Some(waiter));
             }
-            if !is_lost {
-                self.client(group, member).learn(reply.ok());
+            if is_lost {
+                self.client(group, member).lost();
+            } else {
+                self.client(group, member).learn(reply);
             }
         }
         for Effect::CreateInternalTopics { group, topics } in step.effects {
             assert!(topics.iter().all(|topic| topic.partitions > 0), "{topics:?}");
             self.wanted.push((group, topics));
         }
+        if self.all_behave {
+            self.check_runners();
+        }
         if self.creates_at_once && !self.wanted.is_empty() {
             self.create_wanted(false);
+        }
+    }
+
+    /// No active task runs in two members that the group knows.
+    fn check_runners(&self) {
+        let mut runners = BTreeMap::new();
+        for ((group, member), client) in &self.clients {
+            if !self.records.has_member(group, member) {
+                // It runs on until it hears that it is fenced; what it does does not count.
+                continue;
+            }
+            for task in client.runs() {
+                let other = runners.insert((*group, task.clone()), *member).filter(|other| other != member);
+                assert_eq!(other, None, "{task:?} of {group} runs in {member} and in {other:?}");
+            }
         }
     }
 
@@ -434,7 +469,9 @@ impl World {
     /// The server is killed: what was not durable is gone, and so is everything that was on its way.
     fn restart(&mut self, tells_topics_late: bool) {
         self.driver.crash();
-        self.sent.clear();
+        for (group, member, _) in std::mem::take(&mut self.sent).into_values() {
+            self.client(group, member).lost();
+        }
         self.classic_sent.clear();
         self.wanted.clear();
         self.records.restart();

@@ -89,6 +89,8 @@ struct World {
     driver: Driver<MetadataMachine, MetadataCodec>,
     /// As announced.
     topics: BTreeMap<TopicName, (Uuid, i32)>,
+    /// Producer ids below were given to somebody.
+    producer_ids_end: i64,
 }
 
 impl World {
@@ -97,7 +99,7 @@ impl World {
         let mut driver = Driver::new(Default::default(), fresh);
         driver.sync_always = settings & 2 == 0;
         driver.load();
-        Self { driver, topics: BTreeMap::new() }
+        Self { driver, topics: BTreeMap::new(), producer_ids_end: 0 }
     }
 
     fn image(&self) -> MetadataImage {
@@ -174,6 +176,7 @@ impl World {
     /// Asks, follows what is announced, and gives the answer if it came at once.
     fn ask_for(&mut self, make: impl FnOnce(Waiter) -> Command, answer: &mut Option<Reply>) {
         let (asked, step) = self.driver.ask(make);
+        self.follow(&step.answers);
         *answer = step.answers.into_iter().find(|(waiter, _)| *waiter == asked).map(|(_, reply)| reply);
         for effect in step.effects {
             self.note(effect);
@@ -186,8 +189,19 @@ impl World {
     }
 
     fn sync(&mut self) {
-        for effect in self.driver.sync().effects {
-            self.note(effect);
+        let step = self.driver.sync();
+        self.follow(&step.answers);
+        step.effects.into_iter().for_each(|effect| self.note(effect));
+    }
+
+    /// What was answered: no producer id is given twice.
+    fn follow(&mut self, answers: &[(Waiter, Reply)]) {
+        for (_, reply) in answers {
+            if let Reply::AllocateProducerIds(Ok(block)) = reply {
+                let first = block.first.0;
+                assert!(first >= self.producer_ids_end, "producer id {first} is given twice");
+                self.producer_ids_end = first + i64::from(block.count);
+            }
         }
     }
 

@@ -86,6 +86,19 @@ impl Groups {
         }
     }
 
+    /// Members of streams groups by the records, none of which may be left when everybody has been silent for long.
+    pub(crate) fn check_nobody_left(&self) {
+        for (name, group) in &self.groups {
+            let members: Vec<&String> = group.members.keys().collect();
+            assert!(members.is_empty(), "hours later {members:?} are still in {name}");
+        }
+    }
+
+    /// Whether the group has this member, by the records.
+    pub(crate) fn has_member(&self, group_id: &str, member_id: &str) -> bool {
+        self.groups.get(group_id).is_some_and(|group| group.members.contains_key(member_id))
+    }
+
     /// The member epoch that the records say; 0 for none.
     pub(crate) fn epoch(&self, group_id: &str, member_id: &str) -> i32 {
         let member = self.groups.get(group_id).and_then(|group| group.members.get(member_id));

@@ -8,6 +8,7 @@
 //! - Opening never panics, and takes no more memory than a small multiple of the files.
 //! - The log is offline only if something may be damaged that was known to be durable.
 //! - Every batch before the first damage is read, whatever happened to indexes, snapshots and checkpoints.
+//! - Producers go on where they were: a batch that is there is not taken again.
 //! - Nothing is read that was never written, and no good batch is deleted: what the log can't have is put aside.
 //! - Opening again changes no file and finds nothing to do; what was shown once survives a power cut.
 //! - The log goes on: what is appended is read.
@@ -129,6 +130,7 @@ fn open_again(life: &Life, expected: &Expected, start: Offset, end: Offset) {
     };
     assert_eq!((log.start_offset(), log.end_offset()), (start, end), "opened after a power cut");
     expected.check_log(&log, &report);
+    expected.check_producers(life, &log);
     if end.0 < i64::MAX / 2 {
         let bytes = life::batch(None, 1, 10, 0);
         let appended = log.append_internal(life::now(), LeaderEpoch(i32::MAX), &bytes);
@@ -160,6 +162,8 @@ struct Expected {
     may_refuse: bool,
     may_be_missing: bool,
     may_be_forged: bool,
+    /// Neither batches nor snapshots are damaged.
+    producers_are_known: bool,
 }
 
 impl Expected {
@@ -195,6 +199,13 @@ impl Expected {
                 || end < durable,
             may_be_missing: !has_metadata || begins_nowhere,
             may_be_forged: damage.may_be_forged,
+            producers_are_known: ["log", "snapshot"].iter().all(|kind| {
+                let of_kind = |files: &Files| {
+                    let files = files.iter().filter(|(path, _)| offset_in_name(path, kind).is_some());
+                    files.map(|(path, bytes)| (path.clone(), bytes.clone())).collect::<Files>()
+                };
+                of_kind(before) == of_kind(after)
+            }),
         }
     }
 
@@ -240,6 +251,18 @@ impl Expected {
         let _ = log.max_timestamp();
         for epoch in 0..4 {
             let _ = log.end_offset_for_epoch(LeaderEpoch(epoch));
+        }
+    }
+
+    /// What was the last batch of a producer, and is there, is recognised.
+    fn check_producers(&self, life: &Life, log: &PartitionLog) {
+        if !self.producers_are_known {
+            return;
+        }
+        for (bytes, base) in life.produced.values().filter(|(_, base)| *base < log.end_offset().0) {
+            let appended = life.append_again(log, bytes);
+            let base_offset = appended.as_ref().ok().filter(|appended| appended.duplicate).map(|it| it.base_offset.0);
+            assert_eq!(base_offset, Some(*base), "sent again, it is {appended:?}");
         }
     }
 

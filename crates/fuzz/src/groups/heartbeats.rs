@@ -1,8 +1,10 @@
 //! Heartbeats: those of a client that remembers what it was told, and any others.
 
+use std::collections::BTreeSet;
+
 use riparian_group::{
     command::{ClientSupport, StreamsHeartbeat},
-    reply::StreamsHeartbeatReply,
+    reply::{StreamsHeartbeatError, StreamsHeartbeatReply},
     streams::{CopartitionGroup, Endpoint, InternalTopic, Subtopology, TaskIds, TaskLists, TaskOffset, Topology},
 };
 use riparian_types::{InstanceId, MemberEpoch, Offset, PartitionIndex, SubtopologyId, TopicName, TopologyEpoch};
@@ -22,6 +24,8 @@ pub(super) struct Client {
     tasks: TaskLists,
     /// What it has said that it has.
     reported: Option<TaskLists>,
+    /// What it said last may not have arrived.
+    must_report: bool,
 }
 
 impl Client {
@@ -40,12 +44,32 @@ impl Client {
         heartbeat
     }
 
+    /// As [`Client::join`], with an instance id that nobody else has.
+    pub(super) fn join_alone(&mut self, group: &str, member: &str, input: &mut Input<'_>) -> StreamsHeartbeat {
+        let mut heartbeat = self.join(group, member, input);
+        self.instance = self.instance.take().map(|_| member.into());
+        heartbeat.instance_id = self.instance.clone();
+        heartbeat
+    }
+
+    pub(super) const fn has_joined(&self) -> bool {
+        self.epoch > 0
+    }
+
+    /// The active tasks that it runs: what it was told to have, and what it has not yet said to have given back.
+    pub(super) fn runs(&self) -> BTreeSet<(String, i32)> {
+        let lists = self.reported.iter().chain([&self.tasks]).flat_map(|tasks| &tasks.active);
+        let tasks = lists.flat_map(|list| list.partitions.iter().map(|index| (list.subtopology.to_string(), index.0)));
+        tasks.collect()
+    }
+
     /// The next heartbeat; if it tells, what it was told it has done by now.
     pub(super) fn beat(&mut self, group: &str, member: &str, tells: bool) -> StreamsHeartbeat {
         let mut heartbeat = self.heartbeat(group, member);
-        if tells && self.reported.as_ref() != Some(&self.tasks) {
+        if tells && (self.must_report || self.reported.as_ref() != Some(&self.tasks)) {
             report(&mut heartbeat, self.tasks.clone());
             self.reported = Some(self.tasks.clone());
+            self.must_report = false;
         }
         heartbeat
     }
@@ -56,18 +80,30 @@ impl Client {
         heartbeat
     }
 
-    /// Takes an answer; none is an error.
-    pub(super) fn learn(&mut self, reply: Option<StreamsHeartbeatReply>) {
-        let Some(reply) = reply else {
-            // Whatever the error is, the next heartbeat repeats what there is to say.
-            self.reported = None;
-            return;
+    /// Takes an answer.
+    pub(super) fn learn(&mut self, reply: Result<StreamsHeartbeatReply, StreamsHeartbeatError>) {
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(StreamsHeartbeatError::UnknownMemberId(_) | StreamsHeartbeatError::FencedMemberEpoch(_)) => {
+                // It stops everything, and joins again.
+                *self = Self { instance: self.instance.take(), ..Self::default() };
+                return;
+            }
+            Err(_) => {
+                self.must_report = true;
+                return;
+            }
         };
         self.epoch = reply.member_epoch.0;
         self.endpoint_epoch = reply.endpoint_information_epoch;
         if let Some(tasks) = reply.tasks {
             self.tasks = tasks;
         }
+    }
+
+    /// An answer has not arrived, and perhaps the request neither.
+    pub(super) const fn lost(&mut self) {
+        self.must_report = true;
     }
 
     fn heartbeat(&self, group: &str, member: &str) -> StreamsHeartbeat {

@@ -4,10 +4,11 @@
 //! settings u8, end u8, count u8, step*
 //! ```
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use riparian_log::{
-    Disk, FlushMode, Identity, LogConfig, Logs, LogsConfig, MemDisk, OpenError, PartitionLog, RecoveryReport,
+    AppendError, Appended, Disk, FlushMode, Identity, LogConfig, Logs, LogsConfig, MemDisk, OpenError, PartitionLog,
+    RecoveryReport,
 };
 use riparian_records::{BatchBuilder, BatchOptions, ControlRecord, Producer, batches, check_produced};
 use riparian_types::{
@@ -30,6 +31,8 @@ pub(super) struct Life {
     flush: FlushMode,
     /// Every batch as it was stored.
     pub(super) written: Vec<Written>,
+    /// The last batch of each idempotent producer, as it was sent, and the offset it got.
+    pub(super) produced: BTreeMap<i64, (Vec<u8>, i64)>,
     /// The durable end when the server ended.
     pub(super) acknowledged: i64,
     /// Whether the durable end meant what it says.
@@ -63,6 +66,7 @@ impl Life {
             config,
             flush,
             written: Vec::new(),
+            produced: BTreeMap::new(),
             acknowledged: 0,
             is_acknowledged_durable: flush == FlushMode::Sync,
             checkpointed: 0,
@@ -166,8 +170,20 @@ impl Life {
         // What is larger than a segment is refused.
         let Ok(appended) = appended else { return };
         assert_eq!(appended.base_offset.0, end);
+        for batch in batches(bytes).unverified().flatten().filter(|batch| batch.header().has_producer_id()) {
+            if !is_control {
+                self.produced.insert(batch.header().producer_id.0, (bytes.to_vec(), end));
+            }
+        }
         let read = log.read(Offset(end), log.end_offset(), 1, true).expect("it was appended just now");
         self.written.extend(super::whole_batches(&read.bytes));
+    }
+
+    /// A producer that has heard nothing sends its last batch again.
+    pub(super) fn append_again(&self, log: &PartitionLog, bytes: &[u8]) -> Result<Appended, AppendError> {
+        let rules = log.config().produce_rules(true);
+        let produced = check_produced(bytes, &rules, now().wall).expect("the batch was good");
+        log.append_produced(now(), LeaderEpoch(i32::MAX), &produced)
     }
 
     fn end(&mut self, logs: &Logs, end: u8) {
