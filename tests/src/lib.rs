@@ -9,6 +9,7 @@
 
 mod environment;
 mod java;
+pub mod leave;
 mod process;
 mod proxy;
 mod raw;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use riparian_tests::{Against, Program, Server, Tool, own_program};
+use riparian_tests::{Against, Program, Server, Tool, leave, own_program};
 
 const LIMIT: Duration = Duration::from_secs(300);
 /// A fifth of Kafka's median in `cargo xtask bench leave`.
@@ -11,64 +11,13 @@ const OUTPUT_LIMIT_MS: u64 = 900;
 /// The time that an instance may take from its restart until all of its application's tasks run.
 const BACK_LIMIT: Duration = Duration::from_secs(5);
 
-/// Milliseconds of one round.
-struct Round {
-    told: u64,
-    output: u64,
-}
-
-fn leave(against: Against, rounds: usize) -> Vec<Round> {
-    let server = Server::start_this(against, &[]);
-    let states = tempfile::Builder::new().prefix("riparian-states-").tempdir().expect("a directory can be made");
-    let mut command = own_program("LeaveTimer");
-    command.args(["--bootstrap", &server.bootstrap(), "--rounds", &rounds.to_string(), "--state-dir"]);
-    command.arg(states.path());
-    let timed = Program::start("leave timer", &mut command).finish(LIMIT).success();
-    let numbers = |line: &str| {
-        let mut numbers = line.split(' ').filter_map(|word| word.parse().ok());
-        let (moved, told, output) = (numbers.next()?, numbers.next()?, numbers.next()?);
-        assert_eq!(moved, 8, "{line}");
-        Some(Round { told, output })
-    };
-    let timed_rounds: Vec<Round> =
-        timed.stdout.lines().filter(|line| line.starts_with("round ")).filter_map(numbers).collect();
-    assert_eq!(timed_rounds.len(), rounds, "{}", timed.both());
-    timed_rounds
-}
-
-fn median(rounds: &[Round], of: impl Fn(&Round) -> u64) -> u64 {
-    let mut values: Vec<u64> = rounds.iter().map(of).collect();
-    values.sort_unstable();
-    values[values.len() / 2]
-}
-
 /// Three instances with two threads each share 24 tasks without state; one leaves.
 #[test]
 fn tasks_move_at_network_speed_when_an_instance_leaves() {
-    let rounds = leave(Against::Riparian, 3);
-    println!("Riparian: {}", shown(&rounds));
-    let output_ms = median(&rounds, |round| round.output);
+    let rounds = leave::time(Against::Riparian, 3);
+    println!("Riparian: {}", leave::shown(&rounds));
+    let output_ms = leave::median(&rounds, |round| round.output);
     assert!(output_ms <= OUTPUT_LIMIT_MS, "{output_ms} ms is more than a fifth of what Kafka takes");
-}
-
-/// `cargo xtask bench leave`.
-#[test]
-#[ignore = "a comparison that takes minutes"]
-fn leaving_compared_with_kafka() {
-    let rounds = std::env::var("RIPARIAN_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(7);
-    let (kafka, ours) = (leave(Against::Kafka, rounds), leave(Against::Riparian, rounds));
-    let (theirs_ms, ours_ms) = (median(&kafka, |round| round.output), median(&ours, |round| round.output));
-    println!("from a leave to the first output of the last moved task, and until the last instance was told:");
-    println!("Kafka: {}", shown(&kafka));
-    println!("Riparian: {}", shown(&ours));
-    println!("ratio {:.3}", ours_ms as f64 / theirs_ms as f64);
-    assert!(ours_ms * 5 <= theirs_ms, "{ours_ms} ms is more than a fifth of Kafka's {theirs_ms} ms");
-}
-
-fn shown(rounds: &[Round]) -> String {
-    let (output, told) = (median(rounds, |round| round.output), median(rounds, |round| round.told));
-    let all: Vec<String> = rounds.iter().map(|round| format!("{} ({})", round.output, round.told)).collect();
-    format!("median {output} ms, the server's share {told} ms; rounds {}", all.join(", "))
 }
 
 fn instance(server: &Server, states: &Path, name: &str) -> Program {

@@ -81,23 +81,12 @@ pub(crate) fn soak(target: &str, repeat: u32, settings: &[(&str, &str)]) -> Resu
     Runner { against: Against::Riparian, repeat, filter: None, settings }.run(&[suite])
 }
 
-/// A comparison that is left out of the tests; what it prints is shown as it comes.
-pub(crate) fn bench(target: &str, name: &str, settings: &[(&str, &str)]) -> Result<()> {
+/// A comparison, which is no test; what it prints is shown as it comes.
+pub(crate) fn bench(target: &str, settings: &[(&str, &str)]) -> Result<()> {
     let scratch = Scratch::new("riparian-tests")?;
-    let suite = suites::conformance(target);
     let mut command = shell::cargo();
-    command.args([
-        "test",
-        "--quiet",
-        "--package",
-        "riparian-tests",
-        "--test",
-        target,
-        "--",
-        "--ignored",
-        "--nocapture",
-    ]);
-    command.arg(name).envs(environment(Against::Riparian, &[suite])?).envs(settings.iter().copied());
+    command.args(["test", "--quiet", "--package", "riparian-tests", "--test", target]);
+    command.envs(environment(Against::Riparian, &[])?).envs(settings.iter().copied());
     command.env("TMPDIR", scratch.path()).env("RUST_BACKTRACE", "0");
     if command.status()?.success() { Ok(()) } else { bail!("the comparison failed, see above") }
 }

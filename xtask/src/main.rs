@@ -106,9 +106,7 @@ enum Bench {
 
 fn bench(options: &BenchOptions) -> Result<()> {
     match options.what {
-        Bench::Leave { rounds } => {
-            ci::bench("rebalance", "leaving_compared_with_kafka", &[("RIPARIAN_ROUNDS", &rounds.to_string())])
-        }
+        Bench::Leave { rounds } => ci::bench("bench_leave", &[("RIPARIAN_ROUNDS", &rounds.to_string())]),
     }
 }
 
