@@ -36,6 +36,8 @@ const TARGET_VARIABLE: &str = "RIPARIAN_FUZZ_TARGET";
 /// An input that takes longer is a find.
 const INPUT_SECONDS_MAX: u32 = 10;
 const MEMORY_MIB_MAX: u32 = 1024;
+/// How much of what a panic says is shown; all of it is in the log.
+const MESSAGE_LINES_MAX: usize = 4;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -230,6 +232,8 @@ impl Fuzzer {
 
     fn command(&self, target: &Target) -> Command {
         let mut command = Command::new(&self.binary);
+        // Where it panics it says; the way there shows when the input is run again.
+        command.env("RUST_BACKTRACE", "0");
         command.env(TARGET_VARIABLE, &target.name).arg(format!("-max_len={}", target.input_bytes_max));
         command
     }
@@ -331,8 +335,10 @@ fn parse_log(text: &str) -> Outcome {
         line.trim().parse().ok()
     };
     let input = text.lines().find_map(|line| line.split("Test unit written to ").nth(1)).map(PathBuf::from);
-    let panicked = text.lines().skip_while(|line| !line.contains(" panicked at ")).take(3);
-    let mut message = panicked.collect::<Vec<_>>().join("\n");
+    let panicked = text.lines().skip_while(|line| !line.contains(" panicked at "));
+    let said =
+        panicked.take_while(|line| !line.starts_with("note: ") && !line.starts_with("==")).take(MESSAGE_LINES_MAX);
+    let mut message = said.collect::<Vec<_>>().join("\n");
     if message.is_empty()
         && let Some(error) = text.lines().find(|line| line.contains("ERROR: libFuzzer"))
     {
@@ -391,6 +397,7 @@ mod tests {
                    ==1== ERROR: libFuzzer: deadly signal\n\
                    artifact_prefix='/t/'; Test unit written to /t/crash-0a\n";
         let find = parse_log(log).find.expect("something was found");
+        assert_eq!(find.message.lines().collect::<Vec<_>>()[1..], ["boom"]);
         assert_eq!(find.input, Some(PathBuf::from("/t/crash-0a")));
         let text = tell("wire", &find, Duration::from_secs(3), Path::new("/t/log"));
         for part in ["crates/x/src/y.rs:1:2", "boom", "cargo run -p riparian-fuzz -- wire /t/crash-0a", "/wire/NAME"] {
