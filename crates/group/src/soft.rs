@@ -124,6 +124,12 @@ impl Session {
         false
     }
 
+    /// Whether its timer is armed.
+    #[cfg(test)]
+    pub(crate) fn has_timer(&self) -> bool {
+        self.slot.is_some()
+    }
+
     /// Takes its timer out.
     pub(crate) fn end(&mut self, timers: &mut Timers, timer: impl Fn() -> Timer) {
         if let Some(slot) = self.slot.take() {

@@ -1,6 +1,7 @@
 //! Scenarios of the whole machine, each a readable script and what it leads to.
 
 mod classic;
+mod classic_simulation;
 mod client;
 mod convert;
 mod driver;

@@ -61,6 +61,14 @@ impl Timers {
         self.sessions += usize::from(is_session && is_new);
     }
 
+    /// How many concern classic groups.
+    #[cfg(test)]
+    pub(crate) fn classic_count(&self) -> usize {
+        let is_classic =
+            |timer: &Timer| matches!(timer, Timer::ClassicJoin(_) | Timer::ClassicSession(..) | Timer::ClassicSync(_));
+        self.slots.iter().filter(|(_, timer)| is_classic(timer)).count()
+    }
+
     pub(crate) fn disarm(&mut self, deadline: MonoMillis, timer: Timer) {
         let is_session = timer.is_session();
         let was_there = self.slots.remove(&(deadline, timer));

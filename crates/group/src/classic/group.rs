@@ -316,8 +316,9 @@ impl LiveGroup {
             && protocols.iter().any(|protocol| self.is_known_to_all(&protocol.name))
     }
 
+    /// Of nobody everybody knows it: all may have left while a join is still waiting for more.
     fn is_known_to_all(&self, protocol: &str) -> bool {
-        self.protocol_counts.get(protocol) == Some(&self.members.len())
+        self.protocol_counts.get(protocol).copied().unwrap_or(0) == self.members.len()
     }
 
     /// The protocol that most members want most among those that all know; between equals the first by name.
@@ -488,5 +489,34 @@ impl LiveGroup {
         for (member_id, session) in members.chain(&mut self.pending_joins) {
             session.end(timers, || Timer::ClassicSession(group_id.clone(), member_id.clone()));
         }
+    }
+
+    /// Compares what is derived with what it is derived from; how many timers are armed.
+    #[cfg(test)]
+    pub(crate) fn check(&self, group_id: &GroupId) -> usize {
+        let joining = self.members.values().filter(|member| member.is_joining()).count();
+        assert_eq!(self.joining_count, joining, "members of {group_id} that join");
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for protocol in self.members.values().flat_map(|member| &member.protocols) {
+            *counts.entry(protocol.name.clone()).or_default() += 1;
+        }
+        assert_eq!(self.protocol_counts, counts, "protocols of {group_id}");
+        for (member_id, member) in &self.members {
+            let holder = member.instance_id.as_ref().map(|instance| self.static_members.get(instance));
+            assert!(holder.is_none_or(|holder| holder == Some(member_id)), "instances of {group_id}");
+            let waits = (member.is_joining(), member.sync.is_waiting());
+            let fits = match self.state {
+                ClassicGroupState::PreparingRebalance => !waits.1,
+                ClassicGroupState::CompletingRebalance => !waits.0,
+                ClassicGroupState::Empty | ClassicGroupState::Stable => waits == (false, false),
+            };
+            assert!(fits, "{member_id} waits {waits:?} in {:?}", self.state);
+        }
+        assert_eq!(self.is_empty(), self.members.is_empty() && self.state == ClassicGroupState::Empty);
+        assert!(self.join_timer.is_some() == (self.state == ClassicGroupState::PreparingRebalance), "{group_id}");
+        assert!(self.pending_syncs.iter().all(|member_id| self.members.contains_key(member_id)), "{group_id}");
+        let sessions = self.members.values().map(|member| &member.session).chain(self.pending_joins.values());
+        let sessions = sessions.filter(|session| session.has_timer()).count();
+        sessions + usize::from(self.join_timer.is_some()) + usize::from(self.sync_timer.is_some())
     }
 }

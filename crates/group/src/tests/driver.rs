@@ -125,8 +125,11 @@ impl Driver {
         let now = self.now();
         self.waiters += 1;
         let waiter = Waiter(self.waiters);
-        self.waiting.insert(waiter);
-        let decision = self.machine.decide(&mut self.soft, now, make(waiter));
+        let command = make(waiter);
+        if is_answered(&command) {
+            self.waiting.insert(waiter);
+        }
+        let decision = self.machine.decide(&mut self.soft, now, command);
         self.carry_out(waiter, decision)
     }
 
@@ -270,6 +273,19 @@ impl Driver {
         self.epochs.retain(|group_id, _| groups.get(group_id).is_some_and(|group| group.streams().is_some()));
     }
 
+    /// What is kept beside the members of classic groups fits them, and no timer is armed that nobody knows of.
+    pub(crate) fn check_classic(&self) {
+        let mut timers = 0;
+        for (group_id, group) in &self.soft.classic {
+            timers += group.check(group_id);
+        }
+        assert_eq!(self.soft.timers.classic_count(), timers);
+        for (group_id, group) in &self.machine.groups {
+            let is_classic = matches!(group.kind, crate::group::GroupKind::Classic(_));
+            assert!(!is_classic || self.soft.classic.contains_key(group_id), "{group_id} does not live");
+        }
+    }
+
     /// A replay of the log, as it is and compacted, gives the state that there is.
     pub(crate) fn check_replay(&self) {
         assert_eq!(replay(&self.machine, &self.log), self.machine, "replay of the whole log");
@@ -287,6 +303,18 @@ impl Driver {
         });
         assert!(found, "{reply:?} after {records:?}");
     }
+}
+
+/// Whether the command is one that has an answer.
+fn is_answered(command: &Command) -> bool {
+    !matches!(
+        command,
+        Command::TopicsChanged { .. }
+            | Command::InternalTopicsCreated { .. }
+            | Command::GroupConfigChanged { .. }
+            | Command::ConnectionClosed { .. }
+            | Command::GiveUp(..)
+    )
 }
 
 fn context(offset: usize) -> RecordContext {
