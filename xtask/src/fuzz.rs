@@ -30,7 +30,7 @@ const FLAGS: &[&str] = &[
 /// Many inputs in one file, one per line in hexadecimal.
 const MERGED: &str = "merged.hex";
 /// Most bytes of them, the small inputs first: everybody has them, and every run of the tests replays them.
-const MERGED_BYTES_MAX: usize = 60_000;
+const MERGED_BYTES_MAX: usize = 40_000;
 const PROFILE: &str = "sim";
 const TARGET_VARIABLE: &str = "RIPARIAN_FUZZ_TARGET";
 /// An input that takes longer is a find.
