@@ -13,9 +13,10 @@ use super::{
 };
 use crate::{
     GroupMachine,
-    command::Command,
+    classic::{ClassicGroupState, Protocol},
+    command::{Caller, ClassicJoin, Command, JoinSupport},
     record::{ClassicGroupValue, ClassicMemberValue, Record},
-    reply::{DeleteGroupError, Reply, StreamsHeartbeatError},
+    reply::{ClassicJoinError, DeleteGroupError, Reply, StreamsHeartbeatError},
     streams::TaskLists,
 };
 
@@ -32,8 +33,8 @@ fn context() -> RecordContext {
     RecordContext { offset: Offset(0), timestamp: WallMillis(0), producer: None }
 }
 
-fn classic(group: &str, has_members: bool) -> Record {
-    let member = ClassicMemberValue {
+fn classic_member() -> ClassicMemberValue {
+    ClassicMemberValue {
         member_id: "m".into(),
         instance_id: None,
         client_id: String::new(),
@@ -43,14 +44,26 @@ fn classic(group: &str, has_members: bool) -> Record {
         subscription: Arc::default(),
         subscribed_topics: None,
         assignment: Arc::default(),
-    };
-    let value = ClassicGroupValue {
+    }
+}
+
+fn classic_value() -> ClassicGroupValue {
+    ClassicGroupValue {
         protocol_type: "consumer".into(),
         generation: Generation(1),
         protocol: Some("range".into()),
-        leader: has_members.then(|| "m".into()),
+        leader: None,
         state_timestamp: None,
-        members: if has_members { alloc::vec![member] } else { Vec::new() },
+        members: Vec::new(),
+    }
+}
+
+fn classic(group: &str, has_members: bool) -> Record {
+    let value = match has_members {
+        true => {
+            ClassicGroupValue { leader: Some("m".into()), members: alloc::vec![classic_member()], ..classic_value() }
+        }
+        false => classic_value(),
     };
     Record::ClassicGroupMetadata(group.into(), Some(value))
 }
@@ -134,4 +147,50 @@ fn before_topics_are_shown_members_are_asked_to_wait() {
     let decision = machine.decide(&mut soft, riparian_types::Now::default(), command);
     let reply = &decision.replies[0].reply;
     assert!(matches!(reply, Reply::StreamsHeartbeat(Err(StreamsHeartbeatError::LoadInProgress))));
+}
+
+/// The limit was lowered while the server was down: who is back first stays.
+#[test]
+fn a_classic_group_that_is_too_large_when_it_is_loaded_rebalances() {
+    let mut driver = Driver::new(crate::config::GroupConfig { classic_members_max: 2, ..config() });
+    let member = |id: &str| ClassicMemberValue { member_id: id.into(), ..classic_member() };
+    let value = ClassicGroupValue {
+        members: alloc::vec![member("a"), member("b"), member("c")],
+        leader: Some("a".into()),
+        ..classic_value()
+    };
+    driver.log.push(Record::ClassicGroupMetadata("g".into(), Some(value)));
+    driver.restart();
+    let state = |driver: &mut Driver| {
+        let step = driver.command(|waiter| Command::ClassicDescribe(waiter, "g".into()));
+        match step.reply {
+            Some(Reply::ClassicDescribe(Ok(described))) => (described.state, described.members.len()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(state(&mut driver), (ClassicGroupState::PreparingRebalance, 3));
+    let mut join = |id: &str| {
+        let join = ClassicJoin {
+            caller: Caller { client_id: "c".into(), client_host: String::new(), connection: 0 },
+            support: JoinSupport { given_id: true, skip_assignment: true },
+            group_id: "g".into(),
+            member_id: id.into(),
+            fresh_id: String::new(),
+            instance_id: None,
+            session_timeout_ms: 10_000,
+            rebalance_timeout_ms: 60_000,
+            protocol_type: "consumer".into(),
+            protocols: alloc::vec![Protocol {
+                name: "range".into(),
+                metadata: Arc::default(),
+                subscribed_topics: None,
+            }],
+        };
+        driver.command(|waiter| Command::ClassicJoin(waiter, join.into())).reply
+    };
+    assert!(join("b").is_none() && join("c").is_none());
+    let Some(Reply::ClassicJoin(Err(refusal))) = join("a") else { panic!("there is no room") };
+    assert_eq!(refusal.error, ClassicJoinError::GroupMaxSizeReached);
+    assert_eq!(driver.answers.len(), 2, "the others go on without it");
+    assert_eq!(state(&mut driver), (ClassicGroupState::CompletingRebalance, 2));
 }
