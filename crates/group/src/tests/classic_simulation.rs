@@ -76,8 +76,8 @@ fn run(seed: u64, steps: u32) -> Simulation {
     driver.replay_always = false;
     let consumer = |index: usize| Consumer {
         name: format!("c{index}"),
-        instance: (index % 3 == 0).then(|| format!("i{index}")),
-        modern: index % 2 == 0,
+        instance: index.is_multiple_of(3).then(|| format!("i{index}")),
+        modern: index.is_multiple_of(2),
         id: MemberId::default(),
         generation: Generation::NONE,
         doing: Doing::Nothing,
