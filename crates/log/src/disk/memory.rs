@@ -7,6 +7,7 @@ use std::{
     collections::BTreeMap,
     ffi::OsStr,
     io,
+    ops::Range,
     path::{Component, Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -48,8 +49,17 @@ struct State {
 
 #[derive(Debug)]
 enum Node {
-    File { bytes: Vec<u8>, synced: Vec<u8> },
+    File(File),
     Dir { names: BTreeMap<String, usize>, synced: BTreeMap<String, usize> },
+}
+
+/// A file as it was written and as it was synced; the two differ inside of `dirty` only, so that a sync and a power cut
+/// cost what was written since the last one.
+#[derive(Debug, Default)]
+struct File {
+    bytes: Vec<u8>,
+    synced: Vec<u8>,
+    dirty: Range<usize>,
 }
 
 const ROOT: usize = 0;
@@ -85,7 +95,7 @@ impl MemDisk {
         state.locks.clear();
         for node in &mut state.nodes {
             match node {
-                Node::File { bytes, synced } => bytes.clone_from(synced),
+                Node::File(file) => file.forget_unsynced(),
                 Node::Dir { names, synced } => names.clone_from(synced),
             }
         }
@@ -98,10 +108,9 @@ impl MemDisk {
         state.locks.clear();
         for node in &mut state.nodes {
             match node {
-                Node::File { bytes, synced } => {
-                    tear(bytes, synced, prng);
-                    synced.clone_from(bytes);
-                }
+                Node::File(file) => file.tear(prng),
+                // There is nothing to choose from.
+                Node::Dir { names, synced } if names == synced => {}
                 Node::Dir { names, synced } => {
                     let mut left = BTreeMap::new();
                     for name in names.keys().chain(synced.keys()) {
@@ -135,9 +144,10 @@ impl MemDisk {
     /// Changes a file's bytes, behind the back of whoever wrote it; both what was written and what was synced.
     pub fn tamper(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<(), DiskError> {
         self.with(DiskOperation::Write, path, |state| {
-            let (bytes, synced) = state.file(path)?;
-            change(bytes);
-            synced.clone_from(bytes);
+            let file = state.file(path)?;
+            change(&mut file.bytes);
+            file.synced.clone_from(&file.bytes);
+            file.dirty = 0..0;
             Ok(())
         })
     }
@@ -170,29 +180,38 @@ impl State {
         let node = self.find(path)?;
         match &mut self.nodes[node] {
             Node::Dir { names, .. } => Ok(names),
-            Node::File { .. } => Err(io::ErrorKind::NotADirectory.into()),
+            Node::File(_) => Err(io::ErrorKind::NotADirectory.into()),
         }
     }
 
-    fn file(&mut self, path: &Path) -> io::Result<(&mut Vec<u8>, &mut Vec<u8>)> {
+    fn file(&mut self, path: &Path) -> io::Result<&mut File> {
         let node = self.find(path)?;
         match &mut self.nodes[node] {
-            Node::File { bytes, synced } => Ok((bytes, synced)),
+            Node::File(file) => Ok(file),
             Node::Dir { .. } => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
 
-    fn file_or_new(&mut self, path: &Path) -> io::Result<&mut Vec<u8>> {
+    fn file_or_new(&mut self, path: &Path) -> io::Result<&mut File> {
         if self.find(path).is_err() {
             let node = self.nodes.len();
             self.dir(parent(path))?.insert(name_of(path)?, node);
-            self.nodes.push(Node::File { bytes: Vec::new(), synced: Vec::new() });
+            self.nodes.push(Node::File(File::default()));
         }
-        self.file(path).map(|(bytes, _)| bytes)
+        self.file(path)
     }
 
     fn used_bytes(&self) -> u64 {
-        self.nodes.iter().map(|node| if let Node::File { bytes, .. } = node { bytes.len() as u64 } else { 0 }).sum()
+        self.nodes.iter().map(|node| if let Node::File(file) = node { file.bytes.len() as u64 } else { 0 }).sum()
+    }
+
+    /// How many of the bytes that would be written are too many.
+    fn bytes_over(&mut self, path: &Path, end: usize) -> io::Result<usize> {
+        let Some(capacity) = self.faults.capacity_bytes else { return Ok(0) };
+        let used = self.used_bytes();
+        let growth = end.saturating_sub(self.file_or_new(path)?.bytes.len()) as u64;
+        let over = if growth == 0 { 0 } else { (used + growth).saturating_sub(capacity) };
+        Ok(usize::try_from(over).unwrap_or(usize::MAX))
     }
 
     fn count_sync(&mut self) -> io::Result<()> {
@@ -207,8 +226,8 @@ impl State {
 impl Disk for MemDisk {
     fn read_at(&self, path: &Path, position: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
         self.with(DiskOperation::Read, path, |state| {
-            let (bytes, _) = state.file(path)?;
-            let rest = usize::try_from(position).ok().and_then(|start| bytes.get(start..)).unwrap_or(&[]);
+            let file = state.file(path)?;
+            let rest = usize::try_from(position).ok().and_then(|start| file.bytes.get(start..)).unwrap_or(&[]);
             let length = rest.len().min(buffer.len());
             buffer[..length].copy_from_slice(&rest[..length]);
             *state.bytes_read.entry(path.to_owned()).or_default() += length as u64;
@@ -218,27 +237,22 @@ impl Disk for MemDisk {
 
     fn write_at(&self, path: &Path, position: u64, parts: &[&[u8]]) -> Result<(), DiskError> {
         self.with(DiskOperation::Write, path, |state| {
-            let used = state.used_bytes();
-            let capacity = state.faults.capacity_bytes.unwrap_or(u64::MAX);
-            let file = state.file_or_new(path)?;
-            let mut data = parts.concat();
             let start = usize::try_from(position).map_err(|_| io::ErrorKind::FileTooLarge)?;
-            let growth = (start + data.len()).saturating_sub(file.len()) as u64;
-            let over = usize::try_from((used + growth).saturating_sub(capacity)).unwrap_or(usize::MAX);
-            let full = over > 0 && growth > 0;
-            if full {
-                data.truncate(data.len().saturating_sub(over));
+            let end = start + parts.iter().map(|part| part.len()).sum::<usize>();
+            let over = state.bytes_over(path, end)?;
+            let file = state.file_or_new(path)?;
+            if over == 0 {
+                file.write(start, parts);
+                return Ok(());
             }
-            if file.len() < start + data.len() {
-                file.resize(start + data.len(), 0);
-            }
-            file[start..start + data.len()].copy_from_slice(&data);
-            if full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+            let data = parts.concat();
+            file.write(start, &[&data[..data.len().saturating_sub(over)]]);
+            Err(io::ErrorKind::StorageFull.into())
         })
     }
 
     fn file_bytes(&self, path: &Path) -> Result<u64, DiskError> {
-        self.with(DiskOperation::FileBytes, path, |state| Ok(state.file(path)?.0.len() as u64))
+        self.with(DiskOperation::FileBytes, path, |state| Ok(state.file(path)?.bytes.len() as u64))
     }
 
     fn truncate(&self, path: &Path, bytes: u64) -> Result<(), DiskError> {
@@ -247,7 +261,7 @@ impl Disk for MemDisk {
                 return Err(io::Error::other("injected truncate failure"));
             }
             let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
-            state.file(path)?.0.resize(length, 0);
+            state.file(path)?.resize(length);
             Ok(())
         })
     }
@@ -255,8 +269,7 @@ impl Disk for MemDisk {
     fn sync_data(&self, path: &Path) -> Result<(), DiskError> {
         self.with(DiskOperation::SyncData, path, |state| {
             state.count_sync()?;
-            let (bytes, synced) = state.file(path)?;
-            synced.clone_from(bytes);
+            state.file(path)?.sync();
             Ok(())
         })
     }
@@ -267,7 +280,7 @@ impl Disk for MemDisk {
             let node = state.find(path)?;
             match &mut state.nodes[node] {
                 Node::Dir { names, synced } => synced.clone_from(names),
-                Node::File { .. } => return Err(io::ErrorKind::NotADirectory.into()),
+                Node::File(_) => return Err(io::ErrorKind::NotADirectory.into()),
             }
             Ok(())
         })
@@ -346,26 +359,83 @@ impl Drop for MemLock {
     }
 }
 
-/// Leaves of a file what a power cut might: its length is the old or the new one or between, and every sector beyond what
-/// was synced is the old or the new one, or zeros if it is new.
-fn tear(bytes: &mut Vec<u8>, synced: &[u8], prng: &mut Prng) {
-    const SECTOR_BYTES: usize = 512;
-    let (shorter, longer) = (bytes.len().min(synced.len()), bytes.len().max(synced.len()));
-    let length = match prng.below(3) {
-        0 => synced.len(),
-        1 => bytes.len(),
-        _ => shorter + prng.below((longer - shorter) as u64 + 1) as usize,
-    };
-    let mut torn = vec![0; length];
-    let keeps_all = prng.chance(2);
-    for (index, sector) in torn.chunks_mut(SECTOR_BYTES).enumerate() {
-        let from = if keeps_all || prng.chance(2) { &bytes[..] } else { synced };
-        let start = index * SECTOR_BYTES;
-        let rest = from.get(start..).unwrap_or(&[]);
-        let count = rest.len().min(sector.len());
-        sector[..count].copy_from_slice(&rest[..count]);
+impl File {
+    fn touch(&mut self, range: Range<usize>) {
+        self.dirty = match self.dirty.is_empty() {
+            true => range,
+            false => self.dirty.start.min(range.start)..self.dirty.end.max(range.end),
+        };
     }
-    *bytes = torn;
+
+    fn write(&mut self, start: usize, parts: &[&[u8]]) {
+        let mut at = start;
+        let end = start + parts.iter().map(|part| part.len()).sum::<usize>();
+        self.touch(start.min(self.bytes.len())..end);
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        for part in parts {
+            self.bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+    }
+
+    fn resize(&mut self, length: usize) {
+        let before = self.bytes.len();
+        self.touch(length.min(before)..length.max(before));
+        self.bytes.resize(length, 0);
+    }
+
+    fn sync(&mut self) {
+        copy_range(&self.bytes, &mut self.synced, &self.dirty);
+        self.dirty = 0..0;
+    }
+
+    fn forget_unsynced(&mut self) {
+        copy_range(&self.synced, &mut self.bytes, &self.dirty);
+        self.dirty = 0..0;
+    }
+
+    /// Leaves what a power cut might: its length is the old or the new one or between, and every sector beyond what was
+    /// synced is the old or the new one, or zeros if it is new.
+    fn tear(&mut self, prng: &mut Prng) {
+        const SECTOR_BYTES: usize = 512;
+        if self.dirty.is_empty() {
+            return;
+        }
+        let (bytes, synced) = (&mut self.bytes, &mut self.synced);
+        let (shorter, longer) = (bytes.len().min(synced.len()), bytes.len().max(synced.len()));
+        let length = match prng.below(3) {
+            0 => synced.len(),
+            1 => bytes.len(),
+            _ => shorter + prng.below((longer - shorter) as u64 + 1) as usize,
+        };
+        let keeps_all = prng.chance(2);
+        let first = self.dirty.start - self.dirty.start % SECTOR_BYTES;
+        let mut torn = vec![0; self.dirty.end.min(length).saturating_sub(first)];
+        for (index, sector) in torn.chunks_mut(SECTOR_BYTES).enumerate() {
+            let from = if keeps_all || prng.chance(2) { &**bytes } else { &**synced };
+            let rest = from.get(first + index * SECTOR_BYTES..).unwrap_or(&[]);
+            let count = rest.len().min(sector.len());
+            sector[..count].copy_from_slice(&rest[..count]);
+        }
+        for side in [bytes, synced] {
+            side.resize(length, 0);
+            let end = first + torn.len();
+            side.get_mut(first..end).unwrap_or_default().copy_from_slice(&torn);
+        }
+        self.dirty = 0..0;
+    }
+}
+
+/// Makes `to` the same as `from`, if they differ in this range only.
+fn copy_range(from: &[u8], to: &mut Vec<u8>, range: &Range<usize>) {
+    if range.is_empty() {
+        return;
+    }
+    to.resize(from.len(), 0);
+    let range = range.start.min(from.len())..range.end.min(from.len());
+    to[range.clone()].copy_from_slice(&from[range]);
 }
 
 fn names_of(path: &Path) -> impl Iterator<Item = &OsStr> {
