@@ -16,18 +16,20 @@ pub(crate) struct Client {
     next_correlation: i32,
     /// Requests that are not answered, in order: correlation id, and when it was sent.
     waiting: VecDeque<(i32, u64)>,
+    /// A timer is under way that looks after the oldest of them.
+    is_watched: bool,
     client_id: &'static str,
 }
 
 /// How long a client waits for an answer: longer than everything takes that may be late on the way.
 const TIMEOUT_MS: u64 = 20_000;
 
-/// The token of the timers that watch requests: this plus the correlation id.
-const WATCH: u64 = 1 << 40;
+/// The token of the timer that watches requests.
+const WATCH: u64 = u64::MAX;
 
 impl Client {
     pub(crate) fn new(actor: usize, client_id: &'static str) -> Self {
-        Self { actor, link: None, next_correlation: 0, waiting: VecDeque::new(), client_id }
+        Self { actor, link: None, next_correlation: 0, waiting: VecDeque::new(), is_watched: false, client_id }
     }
 
     /// Sends a request; its correlation id, or none if the server can't be reached.
@@ -50,18 +52,31 @@ impl Client {
         encoded.expect("the simulator's own requests fit their versions");
         core.send(link, frame.into());
         self.waiting.push_back((correlation, core.now_us));
-        core.after_ms(TIMEOUT_MS, Event::Timer { actor: self.actor, token: WATCH + u64::from(correlation as u32) });
+        if !self.is_watched {
+            self.watch(core, core.now_us);
+        }
         Some(correlation)
     }
 
-    /// Whether this timer is one of the watch's; if so and the request is still not answered, the connection is closed.
+    /// Looks again when a request that was sent then has waited for too long.
+    fn watch(&mut self, core: &mut Core, sent_us: u64) {
+        self.is_watched = true;
+        let event = Event::Timer { actor: self.actor, token: WATCH };
+        core.queue.add(sent_us + TIMEOUT_MS * 1000, &mut core.prng, event);
+    }
+
+    /// Whether this timer is the watch's; if so and a request has waited for too long, the connection is closed.
     /// Says whether the actor's requests are lost by that.
     pub(crate) fn on_watch(&mut self, core: &mut Core, token: u64) -> Watch {
-        let Some(correlation) = token.checked_sub(WATCH) else { return Watch::NotMine };
-        let correlation = correlation as u32 as i32;
-        let Some((_, sent_us)) = self.waiting.iter().copied().find(|(waiting, _)| *waiting == correlation) else {
+        if token != WATCH {
+            return Watch::NotMine;
+        }
+        self.is_watched = false;
+        let Some((_, sent_us)) = self.waiting.front().copied() else { return Watch::AllWell };
+        if sent_us + TIMEOUT_MS * 1000 > core.now_us {
+            self.watch(core, sent_us);
             return Watch::AllWell;
-        };
+        }
         core.tell(self.actor, format_args!("gets no answer and closes its connection"));
         core.totals.add("timeouts", 1);
         if self.link.is_some_and(|link| core.link_is_whole(link)) && core.paused_until_us[self.actor] < sent_us {

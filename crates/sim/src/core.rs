@@ -52,9 +52,9 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(seed: u64, mode: Mode) -> Self {
+    pub(crate) fn new(options: Options, seed: u64, mode: Mode) -> Self {
         Self {
-            options: Options::of_seed(seed),
+            options,
             now_us: 0,
             prng: Prng::new(seed),
             queue: Queue::default(),

@@ -16,6 +16,7 @@ mod actors;
 mod client;
 mod core;
 mod disk;
+mod fixed;
 mod network;
 mod options;
 mod oracle;
@@ -26,5 +27,6 @@ mod suspended;
 mod trace;
 mod world;
 
+pub use fixed::FIXED_SEEDS;
 pub use trace::{Mode, Totals};
 pub use world::{Outcome, run};

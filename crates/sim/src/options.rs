@@ -84,16 +84,24 @@ impl Options {
             0..=59 => 3 + p.below(8),
             60..=89 => 10 + p.below(20),
             90..=97 => 30 + p.below(50),
-            _ => 100 + p.below(101),
+            98 => 100 + p.below(101),
+            _ => 250 + p.below(151),
         };
         let session_timeout_ms = 3000 + p.below(12_000);
         let heartbeat_interval_ms = 400 + p.below(session_timeout_ms / 4);
         // Small groups are watched for longer: every seed gives about as many events.
-        let faults_ms = (60_000 + 1_500_000 / members_total).min(240_000);
+        let faults_ms = (30_000 + 750_000 / members_total).min(120_000);
         let group_count = 1 + p.below(if members_total < 6 { 2 } else { 4 });
+        let has_giant = members_total >= 250 && group_count > 1;
         let groups = (0..group_count)
             .map(|index| {
-                let members = (members_total / group_count).max(2);
+                // One group of the largest runs has most of the members.
+                let members = match (has_giant, index) {
+                    (false, _) => members_total / group_count,
+                    (true, 0) => members_total * 4 / 5,
+                    (true, _) => members_total / 5 / (group_count - 1),
+                };
+                let members = members.max(2);
                 GroupOptions {
                     name: format!("app{index}"),
                     members,
@@ -122,18 +130,39 @@ impl Options {
             faults: Faults::draw(p, members_total),
         }
     }
+
+    /// The server's settings.
+    pub(crate) fn settings(&self) -> Vec<(String, String)> {
+        let settings: [(&str, u64); 13] = [
+            ("offsets.topic.num.partitions", self.offsets_partitions),
+            ("group.streams.min.session.timeout.ms", 100),
+            ("group.streams.session.timeout.ms", self.session_timeout_ms),
+            ("group.streams.max.session.timeout.ms", 60_000),
+            ("group.streams.min.heartbeat.interval.ms", 100),
+            ("group.streams.heartbeat.interval.ms", self.heartbeat_interval_ms),
+            ("group.streams.max.heartbeat.interval.ms", 15_000),
+            ("group.streams.initial.rebalance.delay.ms", self.initial_delay_ms),
+            ("group.streams.assignment.interval.ms", self.assignment_interval_ms),
+            ("group.streams.max.assignment.interval.ms", 15_000),
+            ("group.streams.num.standby.replicas", self.standbys),
+            ("offsets.retention.check.interval.ms", 20_000),
+            ("log.flush.offset.checkpoint.interval.ms", 7000),
+        ];
+        let own = ("riparian.fast.rebalance".to_owned(), self.fast_rebalance.to_string());
+        settings.iter().map(|(key, value)| ((*key).to_owned(), value.to_string())).chain([own]).collect()
+    }
 }
 
 impl Faults {
     fn draw(p: &mut Prng, members: u64) -> Self {
         let latency_us_max = 200 + p.below(20_000);
         Self {
-            power_cut: maybe(p, 30, 10_000, 30_000),
-            kill: maybe(p, 3, 20_000, 60_000),
-            restart: maybe(p, 2, 30_000, 60_000),
+            power_cut: maybe(p, 30, 8_000, 20_000),
+            kill: maybe(p, 3, 10_000, 40_000),
+            restart: maybe(p, 2, 20_000, 40_000),
             one_in_inside_disk: [0, 2, 2, 1][p.below(4) as usize],
             down_ms_max: 50 + p.below(6000),
-            one_in_dropped: if p.chance(30) { 0 } else { 10 + p.below(150) },
+            one_in_dropped: if p.chance(60) { 0 } else { 10 + p.below(150) },
             latency_us_max,
             one_in_late: if p.chance(2) { 0 } else { 10 + p.below(200) },
             late_us_max: 50_000 + p.below(3_000_000),
@@ -141,14 +170,14 @@ impl Faults {
             one_in_slow_sync: if p.chance(2) { 0 } else { 5 + p.below(100) },
             slow_sync_us_max: 20_000 + p.below(2_000_000),
             one_in_suspended: [0, 2, 5, 10][p.below(4) as usize],
-            sync_failures: maybe(p, 2, 15_000, 40_000),
-            full_disk: maybe(p, 2, 20_000, 40_000),
-            member_death: maybe(p, 40, members * 5_000, members * 15_000),
+            sync_failures: maybe(p, 2, 10_000, 30_000),
+            full_disk: maybe(p, 2, 15_000, 30_000),
+            member_death: maybe(p, 80, members * 3_000, members * 7_000),
             member_leave: maybe(p, 8, members * 15_000, members * 30_000),
             member_pause: maybe(p, 4, members * 15_000, members * 30_000),
-            topic_change: maybe(p, 2, 10_000, 40_000),
-            config_change: maybe(p, 2, 10_000, 40_000),
-            group_delete: maybe(p, 2, 10_000, 40_000),
+            topic_change: maybe(p, 2, 8_000, 30_000),
+            config_change: maybe(p, 2, 8_000, 30_000),
+            group_delete: maybe(p, 2, 8_000, 30_000),
         }
     }
 }

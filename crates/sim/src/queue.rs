@@ -24,7 +24,7 @@ pub(crate) enum Event {
     /// A job that stood still in a sync goes on.
     GoOn { life: u64, job: u64 },
     /// The broker wanted to be called.
-    Wake { life: u64 },
+    Wake { life: u64, at_us: u64 },
     /// A fault of this kind, and the next one later.
     Fault(FaultKind),
     /// Disk faults end.

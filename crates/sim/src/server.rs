@@ -22,6 +22,9 @@ use crate::{
 /// Where the server keeps its data.
 pub(crate) const ROOT: &str = "/data";
 
+/// A server that wants to be called more often than this does nothing else.
+const WAKES_PER_SECOND_MAX: u64 = 300;
+
 /// One life of the server.
 pub(crate) struct Server {
     pub(crate) broker: Arc<Broker>,
@@ -32,6 +35,9 @@ pub(crate) struct Server {
     suspended: BTreeMap<u64, Suspended>,
     /// When it is called next.
     wake_us: Option<u64>,
+    /// How often it was called by its own wish since then.
+    wakes: u64,
+    wakes_since_us: u64,
 }
 
 impl Server {
@@ -66,6 +72,8 @@ impl Core {
                     job_count: 0,
                     suspended: BTreeMap::new(),
                     wake_us: None,
+                    wakes: 0,
+                    wakes_since_us: 0,
                 };
                 self.server = Some(server);
                 let memory = self.memory.clone();
@@ -110,30 +118,9 @@ impl Core {
     }
 
     fn broker_config(&self) -> anyhow::Result<BrokerConfig> {
-        let options = &self.options;
         let mut properties = config::BrokerConfig::empty();
-        let settings: [(&str, u64); 13] = [
-            ("offsets.topic.num.partitions", options.offsets_partitions),
-            ("group.streams.min.session.timeout.ms", 100),
-            ("group.streams.session.timeout.ms", options.session_timeout_ms),
-            ("group.streams.max.session.timeout.ms", 60_000),
-            ("group.streams.min.heartbeat.interval.ms", 100),
-            ("group.streams.heartbeat.interval.ms", options.heartbeat_interval_ms),
-            ("group.streams.max.heartbeat.interval.ms", 15_000),
-            ("group.streams.initial.rebalance.delay.ms", options.initial_delay_ms),
-            ("group.streams.assignment.interval.ms", options.assignment_interval_ms),
-            ("group.streams.max.assignment.interval.ms", 15_000),
-            ("group.streams.num.standby.replicas", options.standbys),
-            ("offsets.retention.check.interval.ms", 20_000),
-            ("log.flush.offset.checkpoint.interval.ms", 7000),
-        ];
-        for (key, value) in settings {
-            properties.set(key, &value.to_string()).map_err(|error| anyhow::anyhow!("{key}: {error:?}"))?;
-        }
-        let fast_rebalance = options.fast_rebalance.to_string();
-        let own = [("riparian.fast.rebalance", &*fast_rebalance)];
-        for (key, value) in own {
-            properties.set(key, value).map_err(|error| anyhow::anyhow!("{key}: {error:?}"))?;
+        for (key, value) in self.options.settings() {
+            properties.set(&key, &value).map_err(|error| anyhow::anyhow!("{key}: {error:?}"))?;
         }
         let listener = AdvertisedListener { listener: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 9092 };
         Ok(BrokerConfig { properties: Arc::new(properties), advertised: vec![listener] })
@@ -186,7 +173,7 @@ impl Core {
                 server.wake_us = Some(at_us);
                 // Never early, and a thread that sleeps wakes late.
                 let late_us = self.prng.below(2000);
-                self.queue.add(at_us + late_us, &mut self.prng, Event::Wake { life });
+                self.queue.add(at_us + late_us, &mut self.prng, Event::Wake { life, at_us });
             }
         }
     }
@@ -259,12 +246,23 @@ impl Core {
         });
     }
 
-    pub(crate) fn wake_server(&mut self, life: u64) {
+    pub(crate) fn wake_server(&mut self, life: u64, at_us: u64) {
         if life != self.life {
             return;
         }
-        if let Some(server) = &mut self.server {
-            server.wake_us = None;
+        let now_us = self.now_us;
+        let Some(server) = &mut self.server else { return };
+        // Else it was to be called earlier in the meantime.
+        if server.wake_us != Some(at_us) {
+            return;
+        }
+        server.wake_us = None;
+        if server.wakes_since_us + 1_000_000 < now_us {
+            (server.wakes_since_us, server.wakes) = (now_us, 0);
+        }
+        server.wakes += 1;
+        if server.wakes > WAKES_PER_SECOND_MAX {
+            self.fail(format_args!("the server wakes {WAKES_PER_SECOND_MAX} times in a second"));
         }
         self.with_broker(|_, broker, now| broker.on_time(now));
     }
@@ -341,10 +339,10 @@ impl Core {
         }
     }
 
-    /// Cuts the power when everything is at rest.
-    pub(crate) fn die_at_rest(&mut self) {
+    /// Ends this life now; another one begins soon.
+    pub(crate) fn die(&mut self, death: Death) {
         if let Some(server) = &self.server {
-            server.disk.die(Death::PowerCut);
+            server.disk.die(death);
             self.after_server();
         }
     }

@@ -11,7 +11,8 @@ use crate::{
         Actor, admin::Admin, auditor::Auditor, member::Member, member::source_topic, producer::Producer, reader::Reader,
     },
     core::Core,
-    options::GroupOptions,
+    disk::Death,
+    options::{GroupOptions, Options},
     oracle::Task,
     queue::{Event, FaultKind},
     trace::{Mode, Totals},
@@ -41,8 +42,8 @@ pub struct Outcome {
     pub trace: Vec<String>,
 }
 
-struct World {
-    core: Core,
+pub(crate) struct World {
+    pub(crate) core: Core,
     actors: Vec<Box<dyn Actor>>,
     events: u64,
     is_over: bool,
@@ -57,17 +58,10 @@ thread_local! {
 
 /// Runs a seed.
 pub fn run(seed: u64, mode: Mode) -> Outcome {
-    note_panics();
-    PANIC.with_borrow_mut(|panic| *panic = None);
-    let mut world = World::new(seed, mode);
+    let mut world = World::new(Options::of_seed(seed), seed, mode);
     world.begin();
     while !world.is_over && world.core.failure.is_none() {
-        let stepped = catch_unwind(AssertUnwindSafe(|| world.step()));
-        if let Some(panic) = take_panic() {
-            world.core.fail(format_args!("panic: {panic}"));
-        } else if stepped.is_err() {
-            world.core.fail("panic of an unknown kind");
-        }
+        world.step();
     }
     world.finish(seed)
 }
@@ -89,11 +83,15 @@ fn note_panics() {
 }
 
 impl World {
-    fn new(seed: u64, mode: Mode) -> Self {
-        Self { core: Core::new(seed, mode), actors: Vec::new(), events: 0, is_over: false, was_crashed_at_rest: false }
+    /// A world in which nothing happens yet.
+    pub(crate) fn new(options: Options, seed: u64, mode: Mode) -> Self {
+        note_panics();
+        PANIC.with_borrow_mut(|panic| *panic = None);
+        let core = Core::new(options, seed, mode);
+        Self { core, actors: Vec::new(), events: 0, is_over: false, was_crashed_at_rest: false }
     }
 
-    fn add(&mut self, name: String, make: impl FnOnce(usize, &mut Core) -> Box<dyn Actor>) {
+    pub(crate) fn add(&mut self, name: String, make: impl FnOnce(usize, &mut Core) -> Box<dyn Actor>) {
         self.core.names.push(name);
         self.core.paused_until_us.push(0);
         let actor = make(self.actors.len(), &mut self.core);
@@ -128,7 +126,17 @@ impl World {
         }
     }
 
-    fn step(&mut self) {
+    /// The next event; a panic is a broken promise.
+    pub(crate) fn step(&mut self) {
+        let stepped = catch_unwind(AssertUnwindSafe(|| self.next_event()));
+        if let Some(panic) = take_panic() {
+            self.core.fail(format_args!("panic: {panic}"));
+        } else if stepped.is_err() {
+            self.core.fail("panic of an unknown kind");
+        }
+    }
+
+    fn next_event(&mut self) {
         let Some((at_us, event)) = self.core.queue.pop() else {
             self.core.fail("nothing happens any more");
             return;
@@ -152,7 +160,7 @@ impl World {
             Event::Timer { actor, token } => self.on_timer(actor, token),
             Event::Job { life, job } => self.core.run_job(life, job),
             Event::GoOn { life, job } => self.core.go_on_with_job(life, job),
-            Event::Wake { life } => self.core.wake_server(life),
+            Event::Wake { life, at_us } => self.core.wake_server(life, at_us),
             Event::Fault(kind) => self.core.fault(kind),
             Event::DiskHeals { life } => self.core.heal_disk(life),
             Event::Start => self.core.start_server(),
@@ -201,7 +209,7 @@ impl World {
                 self.core.say(format_args!("everything has come to rest; the server is cut off once more"));
                 self.was_crashed_at_rest = true;
                 self.core.check_replay();
-                self.core.die_at_rest();
+                self.core.die(Death::PowerCut);
                 for actor in &mut self.actors {
                     actor.on_second_look(&mut self.core);
                 }
@@ -229,7 +237,7 @@ impl World {
         actor.or_else(group).or_else(unread)
     }
 
-    fn finish(self, seed: u64) -> Outcome {
+    pub(crate) fn finish(self, seed: u64) -> Outcome {
         let mut core = self.core;
         core.totals.add("moves", core.records.moves);
         core.totals.add("expiries", core.records.expiries);
@@ -267,10 +275,10 @@ fn unfinished_group(core: &Core, options: &GroupOptions) -> Option<String> {
         return Some(format!("{id} has not arrived at epoch {}", group.epoch));
     }
     let partitions = core.topics.get(&source_topic(options)).copied().unwrap_or(0);
-    let subtopologies: &[&str] = if options.is_stateful { &["0", "1"] } else { &["0"] };
-    for subtopology in subtopologies {
+    let subtopologies: u32 = if options.is_stateful { 2 } else { 1 };
+    for subtopology in 0..subtopologies {
         for partition in 0..partitions {
-            let task = Task { subtopology: (*subtopology).to_owned(), partition };
+            let task = Task { subtopology, partition };
             let owners = group.members.values().filter(|member| member.active.contains(&task)).count();
             let runners = core.owners.runners(name, &task);
             if owners != 1 || runners != 1 {
@@ -279,6 +287,6 @@ fn unfinished_group(core: &Core, options: &GroupOptions) -> Option<String> {
         }
     }
     let owned: usize = group.members.values().map(|member| member.active.len()).sum();
-    let expected = subtopologies.len() * partitions as usize;
+    let expected = subtopologies as usize * partitions as usize;
     (owned != expected).then(|| format!("{name} has {expected} tasks, {owned} are owned"))
 }

@@ -1,13 +1,10 @@
 //! A few seeds in every test run; many more are the suite `simulation`.
 
-use riparian_sim::{Mode, run};
-
-/// Seeds that once failed, and a few that have a bit of everything.
-const SEEDS: &[u64] = &[1056, 1758, 3, 16];
+use riparian_sim::{FIXED_SEEDS, Mode, run};
 
 #[test]
 fn fixed_seeds_pass() {
-    for &seed in SEEDS {
+    for &seed in FIXED_SEEDS {
         let outcome = run(seed, Mode::HashOnly);
         assert_eq!(outcome.failure, None, "seed {seed}");
         assert!(outcome.events >= 1000, "seed {seed} has {} events", outcome.events);

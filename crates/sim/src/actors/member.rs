@@ -282,7 +282,7 @@ impl Member {
             }
             self.told = told;
             for task in self.told.active.clone() {
-                if self.running.insert(task.clone()) {
+                if self.running.insert(task) {
                     let result = core.owners.start(&core.records, &self.group.name, &task, &self.member_id);
                     core.check(result);
                     core.totals.add("tasks started", 1);
@@ -300,7 +300,7 @@ impl Member {
     /// It has stopped what it was told to give back, and says so at once.
     fn apply(&mut self, core: &mut Core) {
         self.applies = false;
-        let stopped: Vec<Task> = self.running.difference(&self.told.active).cloned().collect();
+        let stopped: Vec<Task> = self.running.difference(&self.told.active).copied().collect();
         for task in stopped {
             core.owners.stop(&self.group.name, &task, &self.member_id);
             self.running.remove(&task);
@@ -348,7 +348,7 @@ impl Member {
             return;
         }
         let partitions: Vec<i32> =
-            self.running.iter().filter(|task| task.subtopology == "0").map(|task| task.partition).collect();
+            self.running.iter().filter(|task| task.subtopology == 0).map(|task| task.partition).collect();
         if partitions.is_empty() {
             return;
         }
@@ -386,7 +386,7 @@ impl Member {
 
     /// Whether the first subtopology's task of this partition is this member's, by the records.
     fn is_mine(&self, core: &Core, partition: i32) -> bool {
-        let task = Task { subtopology: "0".to_owned(), partition };
+        let task = Task { subtopology: 0, partition };
         core.records.owner(&self.group.name, &task) == Some(self.member_id.as_str())
     }
 
@@ -535,25 +535,18 @@ fn topology(group: &GroupOptions) -> req::Topology<'static> {
 fn tasks(lists: &[res::TaskIds<'_>]) -> BTreeSet<Task> {
     lists
         .iter()
-        .flat_map(|list| {
-            list.partitions.iter().map(|&partition| Task { subtopology: list.subtopology_id.to_string(), partition })
-        })
+        .flat_map(|list| list.partitions.iter().map(|&partition| Task::of(&list.subtopology_id, partition)))
         .collect()
 }
 
 fn lists(tasks: &BTreeSet<Task>) -> Vec<req::TaskIds<'static>> {
-    let mut lists: Vec<req::TaskIds<'static>> = Vec::new();
-    for task in tasks {
-        match lists.last_mut().filter(|list| list.subtopology_id == task.subtopology.as_str()) {
-            Some(list) => list.partitions.push(task.partition),
-            None => lists.push(req::TaskIds {
-                subtopology_id: task.subtopology.clone().into(),
-                partitions: vec![task.partition],
-                ..Default::default()
-            }),
-        }
-    }
-    lists
+    let tasks: Vec<Task> = tasks.iter().copied().collect();
+    let lists = tasks.chunk_by(|a, b| a.subtopology == b.subtopology).map(|tasks| req::TaskIds {
+        subtopology_id: tasks[0].subtopology.to_string().into(),
+        partitions: tasks.iter().map(|task| task.partition).collect(),
+        ..Default::default()
+    });
+    lists.collect()
 }
 
 fn text(tasks: &BTreeSet<Task>) -> String {

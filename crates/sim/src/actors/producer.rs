@@ -48,7 +48,8 @@ struct Partition {
     /// Something was acknowledged: the topic is there, and the server knows the producer.
     is_known: bool,
     next_sequence: i32,
-    /// Not acknowledged, in order.
+    /// From the first that is not acknowledged on, in order: the server remembers no more than these, so nothing is sent
+    /// far ahead of one that has to come again.
     batches: VecDeque<Batch>,
     /// Something failed: when nothing is under way any more, everything is sent again.
     starts_over: bool,
@@ -58,6 +59,7 @@ struct Batch {
     first: i32,
     count: i32,
     is_under_way: bool,
+    is_acknowledged: bool,
 }
 
 const WORK: u64 = 1;
@@ -100,7 +102,12 @@ impl Producer {
             let partition = &mut self.partitions[index];
             if partition.batches.len() < IN_FLIGHT_MAX {
                 let count = i32::try_from(count).unwrap_or(1);
-                partition.batches.push_back(Batch { first: partition.next_sequence, count, is_under_way: false });
+                partition.batches.push_back(Batch {
+                    first: partition.next_sequence,
+                    count,
+                    is_under_way: false,
+                    is_acknowledged: false,
+                });
                 partition.next_sequence += count;
                 self.left -= count as u64;
             }
@@ -119,7 +126,7 @@ impl Producer {
             for place in 0..partition.batches.len() {
                 let partition = &self.partitions[index];
                 let batch = &partition.batches[place];
-                if batch.is_under_way || (place > 0 && !partition.is_known) {
+                if batch.is_under_way || batch.is_acknowledged || (place > 0 && !partition.is_known) {
                     continue;
                 }
                 let (first, count) = (batch.first, batch.count);
@@ -155,10 +162,15 @@ impl Producer {
         match error {
             Some(ErrorCode::None) => {
                 let count = partition.batches[place].count;
-                // A later one can only be there if this one was.
-                partition.batches.remove(place);
+                partition.batches[place].is_acknowledged = true;
+                while partition.batches.front().is_some_and(|batch| batch.is_acknowledged) {
+                    partition.batches.pop_front();
+                }
                 partition.is_known = true;
-                core.tell(self.actor, format_args!("has {first}..{} at offset {}", first + count, answer.base_offset));
+                core.tell(
+                    self.actor,
+                    format_args!("has {first}..{} at offset {} of {DATA}-{index}", first + count, answer.base_offset),
+                );
                 core.totals.add("records acknowledged", count as u64);
                 for number in 0..count {
                     let value = value(&core.names[self.actor], first + number);

@@ -15,6 +15,9 @@ use riparian_records::batches;
 
 use crate::{disk::Appended, oracle::Task, server::ROOT};
 
+/// How the key of a committed offset begins.
+const OFFSET_COMMIT: [u8; 2] = [0, 1];
+
 /// All groups, by the directories of the partitions that hold them.
 #[derive(Debug, Default)]
 pub(crate) struct GroupRecords {
@@ -26,13 +29,14 @@ pub(crate) struct GroupRecords {
     /// Members that were removed without having left.
     pub(crate) expiries: u64,
     left: BTreeSet<String>,
-    last_owner: BTreeMap<(String, Task), String>,
+    /// By group: whose each active task was last.
+    last_owners: BTreeMap<String, BTreeMap<Task, String>>,
 }
 
 #[derive(Debug, Default)]
 struct Partition {
-    /// Bytes read, by file.
-    read: BTreeMap<String, u64>,
+    /// What was read, by file.
+    read: BTreeMap<String, Vec<u8>>,
     groups: BTreeMap<String, Group>,
 }
 
@@ -95,8 +99,8 @@ impl GroupRecords {
                         continue;
                     }
                     let read = self.partitions.entry(dir.clone()).or_default().read.entry(path).or_default();
-                    if *read == position {
-                        *read += bytes.len() as u64;
+                    if read.len() as u64 == position {
+                        read.extend_from_slice(&bytes);
                         self.read(&dir, &bytes)?;
                     } else {
                         changed.insert(dir);
@@ -131,43 +135,57 @@ impl GroupRecords {
     }
 
     fn rebuild_uncounted(&mut self, dir: &str, memory: &MemDisk) -> Result<(), String> {
-        self.partitions.insert(dir.to_owned(), Partition::default());
         let path = std::path::Path::new(ROOT).join(dir);
         // A directory that is not there had nothing durable in it.
-        let Ok(entries) = memory.list(&path) else { return Ok(()) };
-        for entry in entries.iter().filter(|entry| entry.name.ends_with(".log")) {
-            let file = path.join(&entry.name);
-            let Ok(Some(bytes)) = memory.read_file(&file) else { continue };
-            let name = file.to_string_lossy().into_owned();
-            let whole = self.read(dir, &bytes)?;
-            self.partitions.entry(dir.to_owned()).or_default().read.insert(name, whole);
+        let entries = memory.list(&path).unwrap_or_default();
+        let logs = entries.iter().filter(|entry| entry.name.ends_with(".log"));
+        let files: Vec<(String, Vec<u8>)> = logs
+            .filter_map(|entry| {
+                let file = path.join(&entry.name);
+                let mut bytes = memory.read_file(&file).ok()??;
+                bytes.truncate(whole_bytes(&bytes));
+                Some((file.to_string_lossy().into_owned(), bytes))
+            })
+            .collect();
+        let known = self.partitions.get(dir).map(|partition| &partition.read);
+        if known.is_some_and(|known| known.iter().eq(files.iter().map(|(name, bytes)| (name, bytes)))) {
+            return Ok(());
+        }
+        self.partitions.insert(dir.to_owned(), Partition::default());
+        for (name, bytes) in files {
+            self.read(dir, &bytes)?;
+            self.partitions.entry(dir.to_owned()).or_default().read.insert(name, bytes);
         }
         Ok(())
     }
 
-    /// Reads batches; how many bytes of whole batches there were.
-    fn read(&mut self, dir: &str, bytes: &[u8]) -> Result<u64, String> {
-        let mut whole = 0;
+    /// Reads batches.
+    fn read(&mut self, dir: &str, bytes: &[u8]) -> Result<(), String> {
         for batch in batches(bytes) {
-            // A torn tail, which the server is about to cut off.
             let Ok(batch) = batch else { break };
-            whole += batch.bytes().len() as u64;
             let Ok(records) = batch.records() else { break };
             let mut touched = BTreeSet::new();
             for record in records.iter().flatten() {
+                // What is committed is watched elsewhere, and there is much of it.
+                if record.key.is_some_and(|key| key.starts_with(&OFFSET_COMMIT)) {
+                    continue;
+                }
                 if let Decoded::Record(record) =
                     <GroupCodec as RecordCodec<GroupMachine>>::decode(record.key, record.value)
                 {
                     let name = record.group().to_string();
+                    let assigns = matches!(record, Record::StreamsCurrentAssignment(..));
                     self.apply(dir, &name, record)?;
-                    touched.insert(name);
+                    if assigns {
+                        touched.insert(name);
+                    }
                 }
             }
             for name in touched {
                 self.check_owners(dir, &name)?;
             }
         }
-        Ok(whole)
+        Ok(())
     }
 
     fn apply(&mut self, dir: &str, name: &str, record: Record) -> Result<(), String> {
@@ -204,10 +222,7 @@ impl GroupRecords {
                     lists
                         .iter()
                         .flat_map(|list| {
-                            list.partitions.iter().map(|partition| Task {
-                                subtopology: list.subtopology.to_string(),
-                                partition: partition.0,
-                            })
+                            list.partitions.iter().map(|partition| Task::of(list.subtopology.as_str(), partition.0))
                         })
                         .collect()
                 };
@@ -240,17 +255,31 @@ impl GroupRecords {
         let mut owners = BTreeMap::new();
         for (id, member) in &group.members {
             for task in member.active.iter().chain(&member.revoking) {
-                if let Some(other) = owners.insert(task, id) {
+                if let Some(other) = owners.insert(*task, id) {
                     return Err(format!("by the records of {name} task {task} belongs to {other} and to {id}"));
                 }
             }
         }
+        let last_owners = self.last_owners.entry(name.to_owned()).or_default();
         for (task, owner) in owners {
-            let last = self.last_owner.insert((name.to_owned(), task.clone()), owner.clone());
-            self.moves += u64::from(last.is_some_and(|last| last != *owner));
+            match last_owners.get_mut(&task) {
+                Some(last) if last == owner => {}
+                Some(last) => {
+                    last.clone_from(owner);
+                    self.moves += 1;
+                }
+                None => {
+                    last_owners.insert(task, owner.clone());
+                }
+            }
         }
         Ok(())
     }
+}
+
+/// Up to where there are whole batches; behind that is a torn tail, which the server is about to cut off.
+fn whole_bytes(bytes: &[u8]) -> usize {
+    batches(bytes).map_while(Result::ok).map(|batch| batch.bytes().len()).sum()
 }
 
 fn not_back(what: &str, from: i32, to: i32) -> Result<(), String> {

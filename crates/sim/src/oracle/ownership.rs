@@ -24,7 +24,7 @@ impl Ownership {
         task: &Task,
         member: &str,
     ) -> Result<(), String> {
-        let runners = self.runs.entry((group.to_owned(), task.clone())).or_default();
+        let runners = self.runs.entry((group.to_owned(), *task)).or_default();
         runners.insert(member.to_owned());
         let Some(known) = records.group(group) else { return Ok(()) };
         let mut valid = runners.iter().filter(|runner| known.members.contains_key(*runner));
@@ -36,7 +36,7 @@ impl Ownership {
 
     /// A member has stopped to run a task.
     pub(crate) fn stop(&mut self, group: &str, task: &Task, member: &str) {
-        let key = (group.to_owned(), task.clone());
+        let key = (group.to_owned(), *task);
         if let Some(runners) = self.runs.get_mut(&key) {
             runners.remove(member);
             if runners.is_empty() {
@@ -64,6 +64,6 @@ impl Ownership {
 
     /// Who runs a task.
     pub(crate) fn runners(&self, group: &str, task: &Task) -> usize {
-        self.runs.get(&(group.to_owned(), task.clone())).map_or(0, BTreeSet::len)
+        self.runs.get(&(group.to_owned(), *task)).map_or(0, BTreeSet::len)
     }
 }
