@@ -109,6 +109,8 @@ struct Outcome {
     runs_per_second: u64,
     new_inputs: u64,
     memory_mib: u64,
+    /// Somebody ended it before its time.
+    is_interrupted: bool,
     find: Option<Find>,
 }
 
@@ -169,14 +171,18 @@ impl Fuzzer {
         });
         let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
         outcomes.sort_by_key(|(name, _)| *name);
-        let mut finds = 0;
+        let (mut finds, mut interrupted) = (0, 0);
         shell::print_line("target           runs   per second   new inputs   MiB   found");
         for (name, outcome) in outcomes {
             let outcome = outcome.with_context(|| format!("target {name}"))?;
             finds += usize::from(outcome.find.is_some());
+            interrupted += usize::from(outcome.is_interrupted);
             shell::print_line(&row(name, &outcome));
         }
-        if finds > 0 { bail!("{finds} target(s) found something, see above") } else { Ok(()) }
+        if finds > 0 {
+            bail!("{finds} target(s) found something, see above");
+        }
+        if interrupted > 0 { bail!("{interrupted} target(s) were interrupted") } else { Ok(()) }
     }
 
     fn run(&self, target: &Target, length: Length) -> Result<Outcome> {
@@ -200,6 +206,10 @@ impl Fuzzer {
         let status = command.status().with_context(|| format!("cannot run {}", self.binary.display()))?;
         // It shows bytes of inputs, which need not be text.
         let mut outcome = parse_log(&String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()));
+        if outcome.is_interrupted {
+            shell::talk(&format!("{name}: interrupted after {} runs", outcome.runs));
+            return Ok(outcome);
+        }
         if status.success() {
             shell::talk(&format!("{name}: nothing found in {} runs", outcome.runs));
             return Ok(outcome);
@@ -350,13 +360,18 @@ fn parse_log(text: &str) -> Outcome {
         runs_per_second: number("average_exec_per_sec").unwrap_or(0),
         new_inputs: number("new_units_added").unwrap_or(0),
         memory_mib: number("peak_rss_mb").unwrap_or(0),
+        is_interrupted: text.lines().any(|line| line.contains("libFuzzer: run interrupted")),
         find,
     }
 }
 
 fn row(name: &str, outcome: &Outcome) -> String {
-    let Outcome { runs, runs_per_second, new_inputs, memory_mib, find } = outcome;
-    let found = if find.is_some() { "YES" } else { "nothing" };
+    let Outcome { runs, runs_per_second, new_inputs, memory_mib, is_interrupted, find } = outcome;
+    let found = match find {
+        Some(_) => "YES",
+        None if *is_interrupted => "interrupted",
+        None => "nothing",
+    };
     format!("{name:<10} {runs:>10}   {runs_per_second:>10}   {new_inputs:>10}   {memory_mib:>3}   {found}")
 }
 
@@ -387,8 +402,10 @@ mod tests {
     fn end_of_a_good_run_is_read() {
         let log = "#2\tINITED cov: 3\nDone 123 runs in 2 second(s)\nstat::number_of_executed_units: 123\n\
                    stat::average_exec_per_sec:     61\nstat::new_units_added:          7\nstat::peak_rss_mb:     42\n";
-        let expected = Outcome { runs: 123, runs_per_second: 61, new_inputs: 7, memory_mib: 42, find: None };
+        let expected = Outcome { runs: 123, runs_per_second: 61, new_inputs: 7, memory_mib: 42, ..Outcome::default() };
         assert_eq!(parse_log(log), expected);
+        let interrupted = parse_log(&format!("==7== libFuzzer: run interrupted; exiting\n{log}"));
+        assert_eq!(interrupted, Outcome { is_interrupted: true, ..expected });
     }
 
     #[test]
