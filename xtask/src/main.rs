@@ -73,8 +73,11 @@ enum Soak {
         #[arg(long, default_value_t = 10)]
         runs: u32,
     },
-    /// All of Kafka's own tests that are listed in tests/peer
-    Peer,
+    /// Kafka's own published tests against our binary (tests/peer)
+    Peer {
+        /// Which classes, by name or its end; `fast` for the fast ones of all, all if none is named
+        classes: Vec<String>,
+    },
     /// Every fuzz target for an hour; a table at the end
     Fuzz {
         /// Which targets, by name; all if none is named
@@ -113,7 +116,10 @@ fn bench(options: &BenchOptions) -> Result<()> {
 fn soak(options: &SoakOptions) -> Result<()> {
     match &options.what {
         Soak::Clients { runs } => ci::soak("client_versions", *runs, &[]),
-        Soak::Peer => ci::soak("peer", 1, &[("RIPARIAN_PEER", "all")]),
+        Soak::Peer { classes } => {
+            let which = if classes.is_empty() { "all".to_owned() } else { classes.join(" ") };
+            ci::soak("peer", 1, &[("RIPARIAN_PEER", &which)])
+        }
         Soak::Sim { seeds } => soak_simulator(*seeds),
         Soak::Fuzz { targets, seconds, jobs } => fuzz::soak(targets, *seconds, *jobs),
     }

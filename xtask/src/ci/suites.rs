@@ -35,10 +35,10 @@ pub(super) enum Work {
 }
 
 /// Conformance targets about our own binary, where another broker has nothing to show, and the one that starts both.
-const OURS_ONLY: &[&str] = &["differential", "field_cases", "heartbeat_cost", "peer", "rebalance", "startup"];
+const OURS_ONLY: &[&str] = &["differential", "field_cases", "heartbeat_cost", "rebalance", "startup"];
 
 /// Conformance targets whose tests wait for tools more than for the server, and may run side by side.
-const SIDE_BY_SIDE: &[&str] = &["files", "tools"];
+const SIDE_BY_SIDE: &[&str] = &["client_versions", "files", "tools"];
 
 /// The same seed twice, then fixed seeds, then random ones for half a minute. What a random seed finds may be older than
 /// the change at hand; the simulator says so and what to do with it.

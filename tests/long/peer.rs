@@ -2,7 +2,6 @@
 //!
 //! It has a `main` of its own so that each of Kafka's tests counts as a test.
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -27,7 +26,6 @@ const LIMIT: Duration = Duration::from_secs(2 * 3600);
 
 fn main() -> ExitCode {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("peer");
-    let classes: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let which = std::env::var("RIPARIAN_PEER").unwrap_or_else(|_| "fast".to_owned());
     let server = Server::start_this(Against::Riparian, SETTINGS);
     let results = tempfile::Builder::new().prefix("riparian-peer-").tempdir().expect("a directory can be made");
@@ -35,7 +33,7 @@ fn main() -> ExitCode {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new("bash");
     command.arg(dir.join("run.sh")).arg(server.bootstrap());
-    command.args(if classes.is_empty() { vec![which] } else { full_names(&dir, &classes) });
+    command.args(which.split_whitespace());
     command.env("PATH", format!("{}:{path}", jdk.display())).env("PEER_OUT", results.path());
     command.env("PEER_CACHE", java_cache());
     let ran = Program::start("kafka's tests", &mut command).finish(LIMIT);
@@ -50,16 +48,6 @@ fn main() -> ExitCode {
     let failed = missed.max(usize::from(!is_ok));
     let _ = writeln!(out, "test result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
     if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// The classes whose name contains one of these words.
-fn full_names(dir: &Path, words: &[String]) -> Vec<String> {
-    let rows = std::fs::read_to_string(dir.join("rows.tsv")).expect("rows.tsv is there");
-    let classes: BTreeSet<&str> = rows.lines().skip(1).filter_map(|row| row.split('\t').nth(1)).collect();
-    let wanted = |class: &&&str| words.iter().any(|word| class.contains(word.as_str()));
-    let found: Vec<String> = classes.iter().filter(wanted).map(|class| (*class).to_owned()).collect();
-    assert!(!found.is_empty(), "no class of rows.tsv contains one of {words:?}");
-    found
 }
 
 /// Beside the other jars.
