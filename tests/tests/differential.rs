@@ -111,7 +111,10 @@ fn name_of(path: &Path) -> String {
 /// Scripts may only name differences that users can read about.
 fn unlisted_differences(paths: &[PathBuf], list: &Path) -> Vec<String> {
     let list = std::fs::read_to_string(list).expect("docs/differences.md is there");
-    let mut failures = Vec::new();
+    let ids = || list.lines().filter_map(|line| line.strip_prefix("| D-")?.split(' ').next());
+    let twice = ids().filter(|id| ids().filter(|other| other == id).count() > 1).collect::<BTreeSet<_>>();
+    let mut failures: Vec<String> =
+        twice.into_iter().map(|id| format!("docs/differences.md has D-{id} twice")).collect();
     for path in paths {
         let Ok(script) = Script::load(path) else { continue };
         for id in script.differences() {
