@@ -19,7 +19,7 @@ use crate::{
     pace::{self, Pace},
     record::Record,
     soft::{GroupSoft, Link, SoftGroup, SoftMember},
-    streams::group::StreamsGroup,
+    streams::group::{Member, StreamsGroup},
     timers::Timer,
 };
 
@@ -95,7 +95,11 @@ fn judge(
     let mut ghosts = Vec::new();
     let mut last_closed = None;
     let mut first_joined = None;
-    for (id, _) in group.members.iter().filter(|(_, member)| member.metadata.process_id == *process) {
+    // A static member comes back under its instance id, and keeps its place until then.
+    let is_of_process = |(_, member): &(&MemberId, &Member)| {
+        member.metadata.process_id == *process && member.metadata.instance_id.is_none()
+    };
+    for (id, _) in group.members.iter().filter(is_of_process) {
         match soft_members.get(id).map(|member| (member.link, member.joined)) {
             None | Some((Link::Unknown, _)) => return Verdict::Leave,
             Some((Link::Closed(at), _)) => {
