@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use riparian_tests::{Finished, Program, Server, own_program, riparian};
+use riparian_tests::{Finished, Program, Server, java_program, own_program, riparian};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -75,6 +75,32 @@ fn groups_are_listed_and_described() {
     });
     run(&server, &["groups", "describe", "word-count"]).success().says("COMMITTED").says("word-count-counts-changelog");
     application.terminate(LIMIT).says("closed");
+}
+
+#[test]
+fn classic_groups_are_described() {
+    let server = Server::start(&[("group.initial.rebalance.delay.ms", "0")]);
+    run(&server, &["topics", "create", "orders", "--partitions", "2"]).success();
+    let mut command = java_program("org.apache.kafka.tools.consumer.ConsoleConsumer");
+    command.args(["--bootstrap-server", &server.bootstrap(), "--topic", "orders", "--group", "readers"]);
+    command.args([
+        "--command-property",
+        "group.instance.id=first",
+        "--command-property",
+        "auto.commit.interval.ms=100",
+    ]);
+    let reader = Program::start("reader", &mut command);
+    let mut watch = riparian();
+    watch.args(["groups", "list", "--json", "--watch", "0.1", "--bootstrap", &server.bootstrap()]);
+    let watch = Program::start("watch", &mut watch);
+    watch.wait_for_line("a stable group", LIMIT, |line| line.contains(r#""state":"Stable""#));
+    let described = run(&server, &["groups", "describe", "readers"]).success();
+    described.says("readers: Stable, classic group, 1 members, protocol range").says("first").says("orders-0 orders-1");
+    let described = json_of(&run(&server, &["groups", "describe", "readers", "--json"]).success());
+    for text in [r#""type":"classic""#, r#""instance_id":"first""#, r#""partitions":{"orders":[0,1]}"#] {
+        assert!(described.contains(text), "no {text} in {described}");
+    }
+    reader.terminate(LIMIT);
 }
 
 #[test]

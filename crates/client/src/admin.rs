@@ -3,10 +3,12 @@
 //! A call fails as a whole when the server cannot be asked; what it says about a single topic or group is part of the
 //! answer.
 
+mod classic_groups;
 mod groups;
 mod offsets;
 mod topics;
 
+pub use classic_groups::{ClassicGroup, ClassicMember, describe_classic_group};
 pub use groups::{
     GroupListing, StreamsGroup, StreamsMember, StreamsSubtopology, TaskIds, Tasks, describe_streams_group, list_groups,
 };

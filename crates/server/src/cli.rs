@@ -147,10 +147,10 @@ pub(crate) enum GroupsCommand {
         #[command(flatten)]
         server: ServerOptions,
     },
-    /// Show the members, tasks and offsets of streams groups
+    /// Show the members, their tasks or partitions, and the offsets of groups
     #[command(after_help = "\
-A member is \"moving\" while it does not run yet what it is meant to run. LAG is how many records of an input topic have \
-not been committed yet; - stands for what is not known.")]
+Groups of the streams and of the classic protocol can be shown. A member is \"moving\" while it does not run yet what \
+it is meant to run. LAG is how many records have not been committed yet; - stands for what is not known.")]
     Describe {
         /// The groups' ids; for a Kafka Streams application its application.id
         #[arg(required = true)]

@@ -1,11 +1,15 @@
-//! `riparian groups`.
+//! `riparian groups`: what is asked, and when; each type of group has a module that shows it.
 
-use std::{fmt::Write, io::IsTerminal, thread, time::Duration};
+mod classic;
+mod offsets;
+mod streams;
 
-use anyhow::{Context, Result};
+use std::{io::IsTerminal, thread, time::Duration};
+
+use anyhow::{Context, Result, bail};
 use riparian_client::{
-    ClientError, Cluster, ServerError,
-    admin::{self, GroupOffset, StreamsGroup, StreamsMember, TaskIds, Tasks},
+    ClientError, Cluster, CoreError, ServerError,
+    admin::{self, ClassicGroup, StreamsGroup},
 };
 use riparian_protocol::ErrorCode;
 use serde::Serialize;
@@ -36,57 +40,6 @@ struct ListingJson<'a> {
     kind: &'a str,
     state: &'a str,
     coordinator: i32,
-}
-
-#[derive(Serialize)]
-struct GroupJson<'a> {
-    group: &'a str,
-    state: &'a str,
-    group_epoch: i32,
-    assignment_epoch: i32,
-    topology_epoch: Option<i32>,
-    assignor: Option<&'a str>,
-    subtopologies: Vec<SubtopologyJson<'a>>,
-    members: Vec<MemberJson<'a>>,
-    offsets: Vec<OffsetJson<'a>>,
-}
-
-#[derive(Serialize)]
-struct OffsetJson<'a> {
-    topic: &'a str,
-    partition: i32,
-    committed: i64,
-    end: Option<i64>,
-    lag: Option<i64>,
-}
-
-#[derive(Serialize)]
-struct SubtopologyJson<'a> {
-    id: &'a str,
-    source_topics: &'a [String],
-    changelog_topics: &'a [String],
-    sink_topics: &'a [String],
-}
-
-#[derive(Serialize)]
-struct MemberJson<'a> {
-    member_id: &'a str,
-    instance_id: Option<&'a str>,
-    process_id: &'a str,
-    client_id: &'a str,
-    client_host: &'a str,
-    member_epoch: i32,
-    topology_epoch: i32,
-    assignment: TasksJson,
-    target: TasksJson,
-}
-
-/// Tasks as Kafka Streams prints them: `0_1`.
-#[derive(Serialize)]
-struct TasksJson {
-    active: Vec<String>,
-    standby: Vec<String>,
-    warmup: Vec<String>,
 }
 
 /// What one look at the server gives.
@@ -122,8 +75,16 @@ fn describe(cluster: &mut Cluster, group_ids: &[String]) -> Result<Seen> {
         let group = ask(cluster, group_id).with_context(|| format!("group {group_id:?} was not described"))?;
         let offsets = admin::group_offsets(cluster, group_id)?
             .with_context(|| format!("the offsets of group {group_id:?} were not told"))?;
-        texts.push(group_text(&group, &offsets));
-        json.push(serde_json::to_value(group_json(&group, &offsets))?);
+        let (text, value) = match &group {
+            Group::Streams(group) => {
+                (streams::text(group, &offsets), serde_json::to_value(streams::json(group, &offsets))?)
+            }
+            Group::Classic(group) => {
+                (classic::text(group, &offsets), serde_json::to_value(classic::json(group, &offsets))?)
+            }
+        };
+        texts.push(text);
+        json.push(value);
     }
     Ok(Seen { text: texts.join("\n"), json: json.into() })
 }
@@ -168,127 +129,49 @@ fn show_again(server: &ServerOptions, seen: &Seen) -> Result<()> {
     print(&format!("{clear}{}{end}", seen.text))
 }
 
-/// Asks for a group; a coordinator that is only just starting is given a little time.
-fn ask(cluster: &mut Cluster, group_id: &str) -> Result<StreamsGroup> {
-    for _ in 0..ATTEMPTS_MAX {
-        match admin::describe_streams_group(cluster, group_id) {
+/// A group of one of the types that are shown in full.
+enum Group {
+    Streams(StreamsGroup),
+    Classic(ClassicGroup),
+}
+
+/// Asks for a group, whatever its type.
+fn ask(cluster: &mut Cluster, group_id: &str) -> Result<Group> {
+    // A server that is older than streams groups has none.
+    let error = match patiently(|| admin::describe_streams_group(cluster, group_id)) {
+        Ok(Ok(group)) => return Ok(Group::Streams(group)),
+        Ok(Err(error)) if error.error_code() == Some(ErrorCode::GroupIdNotFound) => Some(error),
+        Ok(Err(error)) => return Err(error.into()),
+        Err(ClientError::Protocol { source: CoreError::NotOffered { .. }, .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    match patiently(|| admin::describe_classic_group(cluster, group_id))? {
+        Ok(Some(group)) => return Ok(Group::Classic(group)),
+        Ok(None) => {}
+        Err(error) if error.error_code() == Some(ErrorCode::GroupIdNotFound) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let listed = admin::list_groups(cluster)?.into_iter().find(|group| group.group_id == group_id);
+    match (listed, error) {
+        (Some(group), _) => bail!("it is of type {}; streams and classic groups can be described", group.group_type),
+        (None, Some(error)) => Err(error.into()),
+        (None, None) => bail!("there is no such group"),
+    }
+}
+
+/// Asks again for a little while if the coordinator is only just starting.
+fn patiently<T>(
+    mut call: impl FnMut() -> Result<Result<T, ServerError>, ClientError>,
+) -> Result<Result<T, ServerError>, ClientError> {
+    for _ in 1..ATTEMPTS_MAX {
+        match call() {
             Ok(Err(error)) | Err(ClientError::Server(error)) if is_passing(&error) => thread::sleep(PAUSE),
-            Ok(answer) => return Ok(answer?),
-            Err(error) => return Err(error.into()),
+            other => return other,
         }
     }
-    Ok(admin::describe_streams_group(cluster, group_id)??)
+    call()
 }
 
 fn is_passing(error: &ServerError) -> bool {
     error.error_code().is_some_and(ErrorCode::is_retriable)
-}
-
-fn group_json<'a>(group: &'a StreamsGroup, offsets: &'a [GroupOffset]) -> GroupJson<'a> {
-    GroupJson {
-        group: &group.group_id,
-        state: &group.state,
-        group_epoch: group.group_epoch,
-        assignment_epoch: group.assignment_epoch,
-        topology_epoch: group.topology_epoch,
-        assignor: group.assignor_name.as_deref(),
-        subtopologies: group
-            .subtopologies
-            .iter()
-            .map(|subtopology| SubtopologyJson {
-                id: &subtopology.id,
-                source_topics: &subtopology.source_topics,
-                changelog_topics: &subtopology.changelog_topics,
-                sink_topics: &subtopology.sink_topics,
-            })
-            .collect(),
-        members: group.members.iter().map(member_json).collect(),
-        offsets: offsets
-            .iter()
-            .map(|it| OffsetJson {
-                topic: &it.topic,
-                partition: it.partition,
-                committed: it.committed,
-                end: it.end,
-                lag: it.lag(),
-            })
-            .collect(),
-    }
-}
-
-fn member_json(member: &StreamsMember) -> MemberJson<'_> {
-    MemberJson {
-        member_id: &member.member_id,
-        instance_id: member.instance_id.as_deref(),
-        process_id: &member.process_id,
-        client_id: &member.client_id,
-        client_host: &member.client_host,
-        member_epoch: member.member_epoch,
-        topology_epoch: member.topology_epoch,
-        assignment: tasks_json(&member.assignment),
-        target: tasks_json(&member.target),
-    }
-}
-
-fn tasks_json(tasks: &Tasks) -> TasksJson {
-    TasksJson {
-        active: task_names(&tasks.active),
-        standby: task_names(&tasks.standby),
-        warmup: task_names(&tasks.warmup),
-    }
-}
-
-fn task_names(tasks: &TaskIds) -> Vec<String> {
-    tasks
-        .iter()
-        .flat_map(|(subtopology, partitions)| {
-            partitions.iter().map(move |partition| format!("{subtopology}_{partition}"))
-        })
-        .collect()
-}
-
-fn group_text(group: &StreamsGroup, offsets: &[GroupOffset]) -> String {
-    let mut text = format!(
-        "{}: {}, group epoch {}, assignment epoch {}, {} members",
-        group.group_id,
-        group.state,
-        group.group_epoch,
-        group.assignment_epoch,
-        group.members.len()
-    );
-    if let Some(epoch) = group.topology_epoch {
-        write!(text, ", topology epoch {epoch}").expect("writing to a string succeeds");
-    }
-    text.push('\n');
-    if !group.subtopologies.is_empty() {
-        let list = |names: &[String]| if names.is_empty() { "-".to_owned() } else { names.join(" ") };
-        let rows = group.subtopologies.iter().map(|it| {
-            [format!("  {}", it.id), list(&it.source_topics), list(&it.changelog_topics), list(&it.sink_topics)]
-        });
-        text.push_str(&table(["  SUBTOPOLOGY", "READS", "CHANGELOGS", "REPARTITIONS TO"], rows));
-    }
-    if !group.members.is_empty() {
-        let rows = group.members.iter().map(|member| {
-            [
-                format!("  {}", member.member_id),
-                member.client_id.clone(),
-                member.client_host.clone(),
-                member.member_epoch.to_string(),
-                task_names(&member.assignment.active).join(" "),
-                task_names(&member.assignment.standby).join(" "),
-                task_names(&member.assignment.warmup).join(" "),
-                if member.assignment == member.target { String::new() } else { "moving".to_owned() },
-            ]
-        });
-        text.push_str(&table(["  MEMBER", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY", "WARM-UP", ""], rows));
-    }
-    if !offsets.is_empty() {
-        let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        let rows = offsets.iter().map(|it| {
-            let (topic, partition) = (format!("  {}", it.topic), it.partition.to_string());
-            [topic, partition, it.committed.to_string(), number(it.end), number(it.lag())]
-        });
-        text.push_str(&table(["  TOPIC", "PARTITION", "COMMITTED", "END", "LAG"], rows));
-    }
-    text
 }
