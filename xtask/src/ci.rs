@@ -8,6 +8,8 @@ mod suites;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -91,6 +93,9 @@ pub(crate) fn bench(target: &str, settings: &[(&str, &str)]) -> Result<()> {
     if command.status()?.success() { Ok(()) } else { bail!("the comparison failed, see above") }
 }
 
+/// How many suites run at a time, of those that may share the machine.
+const LANES: usize = 2;
+
 struct Runner {
     against: Against,
     repeat: u32,
@@ -127,20 +132,46 @@ impl Runner {
         } else {
             None
         };
-        for suite in suites {
-            if self.against == Against::Kafka && suite.is_ours_only() {
-                shell::talk(&format!("{:<34} left out: it is about our own code", suite.name));
-                continue;
+        let is_left_out = |suite: &Suite| self.against == Against::Kafka && suite.is_ours_only();
+        for suite in suites.iter().filter(|suite| is_left_out(suite)) {
+            shell::talk(&format!("{:<34} left out: it is about our own code", suite.name));
+        }
+        let mut count = |suite: &Suite, count: Count| {
+            total.add(count);
+            if count.failed > 0 && !failed.contains(&suite.name) {
+                failed.push(suite.name.clone());
             }
+        };
+        let chosen = || suites.iter().filter(|suite| !is_left_out(suite));
+        // What is repeated is repeated alone: a failure has fewer causes then.
+        let (mut sharing, alone): (Vec<&Suite>, Vec<&Suite>) =
+            chosen().partition(|suite| self.repeat == 1 && suite.is_sharing());
+        for suite in alone {
             let times = if matches!(suite.work, Work::Conformance(_)) { self.repeat } else { 1 };
             for time in 1..=times {
-                let count = self.run_one(suite, times, time, environment.as_deref(), scratch.path());
-                total.add(count);
-                if count.failed > 0 && !failed.contains(&suite.name) {
-                    failed.push(suite.name.clone());
-                }
+                let label = if times > 1 { format!("{} ({time}/{times})", suite.name) } else { suite.name.clone() };
+                shell::talk_start(&format!("{label:<34} "));
+                let (one, told) = self.run_one(suite, environment.as_deref(), scratch.path());
+                shell::talk(&told);
+                count(suite, one);
             }
         }
+        sharing.sort_by_key(|suite| suite.place_in_line());
+        let line = Mutex::new(sharing.into_iter());
+        let next = || line.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let count = Mutex::new(count);
+        thread::scope(|scope| {
+            for _ in 0..LANES {
+                scope.spawn(|| {
+                    while let Some(suite) = next() {
+                        let (one, told) = self.run_one(suite, environment.as_deref(), scratch.path());
+                        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+                        shell::talk(&format!("{:<34} {told}", suite.name));
+                        count(suite, one);
+                    }
+                });
+            }
+        });
         if !failed.is_empty() {
             shell::talk(&format!("failed: {}", failed.join(", ")));
         }
@@ -164,16 +195,8 @@ impl Runner {
         }
     }
 
-    fn run_one(
-        &self,
-        suite: &Suite,
-        times: u32,
-        time: u32,
-        environment: Option<&[(String, PathBuf)]>,
-        scratch: &Path,
-    ) -> Count {
-        let label = if times > 1 { format!("{} ({time}/{times})", suite.name) } else { suite.name.clone() };
-        shell::talk_start(&format!("{label:<34} "));
+    /// Runs a suite once; the text says how it went, with its log if it failed.
+    fn run_one(&self, suite: &Suite, environment: Option<&[(String, PathBuf)]>, scratch: &Path) -> (Count, String) {
         let start = Instant::now();
         let (mut count, log) = match &suite.work {
             Work::Check(check) => match check() {
@@ -190,11 +213,12 @@ impl Runner {
             count = Count::ONE_FAILED;
         }
         let verdict = if count.failed == 0 { "ok    " } else { "FAILED" };
-        shell::talk(&format!("{verdict} {:>4} passed {:>6.1} s", count.passed, start.elapsed().as_secs_f64()));
+        let mut told = format!("{verdict} {:>4} passed {:>6.1} s", count.passed, start.elapsed().as_secs_f64());
         if count.failed > 0 {
-            shell::talk(&format!("--- log of {} ---\n{}\n--- end of {} ---", suite.name, log.trim_end(), suite.name));
+            let (name, log) = (&suite.name, log.trim_end());
+            told.push_str(&format!("\n--- log of {name} ---\n{log}\n--- end of {name} ---"));
         }
-        count
+        (count, told)
     }
 
     fn conformance(&self, target: &str, environment: &[(String, PathBuf)]) -> Command {

@@ -19,6 +19,17 @@ impl Suite {
         matches!(&self.work, Work::Conformance(target) if OURS_ONLY.contains(&target.as_str()))
     }
 
+    /// Whether it may run beside another one of its kind.
+    pub(super) fn is_sharing(&self) -> bool {
+        self.place_in_line().is_some()
+    }
+
+    /// Its turn among those that run beside each other.
+    pub(super) fn place_in_line(&self) -> Option<usize> {
+        let Work::Conformance(target) = &self.work else { return None };
+        SHARING.iter().position(|sharing| sharing == target)
+    }
+
     /// Whether it needs the program that is only built for it.
     pub(super) fn counts_heartbeats(&self) -> bool {
         matches!(&self.work, Work::Conformance(target) if target == "heartbeat_cost")
@@ -36,6 +47,21 @@ pub(super) enum Work {
 
 /// Conformance targets about our own binary, where another broker has nothing to show, and the one that starts both.
 const OURS_ONLY: &[&str] = &["differential", "field_cases", "heartbeat_cost", "rebalance", "startup"];
+
+/// Conformance targets that wait for clients and clocks most of the time, and measure nothing; the longest first. They
+/// share the machine with one other, the rest have it for themselves.
+const SHARING: &[&str] = &[
+    "differential",
+    "streams",
+    "tools",
+    "producer",
+    "files",
+    "bad_input",
+    "clients",
+    "command_line",
+    "odd_clients",
+    "codec",
+];
 
 /// Conformance targets whose tests wait for tools more than for the server, and may run side by side.
 const SIDE_BY_SIDE: &[&str] = &["client_versions", "files", "tools"];
