@@ -10,16 +10,8 @@
 //!
 //! It has a `main` of its own so that each script counts as a test.
 
-#[path = "differential/barrier.rs"]
-mod barrier;
-#[path = "differential/classic.rs"]
-mod classic;
-#[path = "differential/convert.rs"]
-mod convert;
-#[path = "differential/session.rs"]
-mod session;
-#[path = "differential/stored.rs"]
-mod stored;
+#[path = "differential/socket.rs"]
+mod socket;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -27,32 +19,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use riparian_testkit::{Command, Runner, Script, is_blessing};
+use riparian_scripts::SETTINGS;
+use riparian_testkit::{Runner, Script, Session, is_blessing};
 use riparian_tests::{Against, Server};
 
-use crate::session::Session;
+use crate::socket::Socket;
 
 /// Scripts that run at the same time: most of their time is waiting.
 const AT_ONCE: usize = 6;
-
-/// Timeouts short enough for tests, and one shard, so that what one group sees of the topics all groups see.
-const SETTINGS: &[(&str, &str)] = &[
-    ("offsets.topic.num.partitions", "1"),
-    ("auto.create.topics.enable", "false"),
-    ("group.streams.min.session.timeout.ms", "100"),
-    ("group.streams.min.heartbeat.interval.ms", "50"),
-    ("group.streams.min.task.offset.interval.ms", "100"),
-    ("group.streams.initial.rebalance.delay.ms", "0"),
-    ("group.streams.assignment.interval.ms", "0"),
-    // Ours only: when a target is computed, and how often members report, is as in Kafka.
-    ("riparian.fast.rebalance", "false"),
-    ("group.min.session.timeout.ms", "100"),
-    ("group.initial.rebalance.delay.ms", "1000"),
-    ("group.max.size", "3"),
-    // One thread each, so that what is sent later is also done later, whatever the connection.
-    ("num.network.threads", "1"),
-    ("num.io.threads", "1"),
-];
 
 /// A script and how it went.
 struct Outcome {
@@ -128,7 +102,7 @@ fn unlisted_differences(paths: &[PathBuf], list: &Path) -> Vec<String> {
 
 fn run_all(paths: &[PathBuf], runner: Runner, against: Against) -> Vec<Outcome> {
     let server = Mutex::new(Server::start_this(against, SETTINGS));
-    barrier::wait_for_coordinator(server.lock().unwrap_or_else(PoisonError::into_inner).port());
+    wait_for_coordinator(&server);
     let restarts = |path: &&PathBuf| Script::load(path).is_ok_and(|script| script.commands().any(|it| it == "restart"));
     let (own, shared): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(|path| !settings_of(path).is_empty());
     let (alone, together): (Vec<&PathBuf>, Vec<&PathBuf>) = shared.into_iter().partition(restarts);
@@ -152,24 +126,23 @@ fn run_all(paths: &[PathBuf], runner: Runner, against: Against) -> Vec<Outcome> 
         let more = settings_of(path);
         let more: Vec<(&str, &str)> = more.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let server = Mutex::new(Server::start_this(against, &[SETTINGS, &more].concat()));
-        barrier::wait_for_coordinator(server.lock().unwrap_or_else(PoisonError::into_inner).port());
+        wait_for_coordinator(&server);
         run(path, runner, &server)
     }));
     outcomes
 }
 
-/// What the script wants its server to be started with besides.
+fn wait_for_coordinator(server: &Mutex<Server>) {
+    riparian_scripts::wait_for_coordinator(&mut Socket::new(server)).expect("a server that starts has a coordinator");
+}
+
 fn settings_of(path: &Path) -> Vec<(String, String)> {
-    let script = Script::load(path).ok();
-    match script.as_ref().and_then(|script| script.commands().next()).map(Command::parse) {
-        Some(Ok(Command::Server(settings))) => settings,
-        _ => Vec::new(),
-    }
+    Script::load(path).map(|script| script.settings()).unwrap_or_default()
 }
 
 fn run(path: &Path, runner: Runner, server: &Mutex<Server>) -> Outcome {
     let name = name_of(path);
-    let mut session = Session::new(&name, server);
+    let mut session = riparian_scripts::Server::session(&name, Socket::new(server));
     let result = match std::env::var("RIPARIAN_MARK") {
         Ok(id) if runner == Runner::Riparian => mark(path, &id, &mut session),
         _ => Script::check_file(path, runner, |command| session.carry_out(command)),
@@ -178,7 +151,11 @@ fn run(path: &Path, runner: Runner, server: &Mutex<Server>) -> Outcome {
     Outcome { name, side, failure: result.err().map(|error| error.to_string()) }
 }
 
-fn mark(path: &Path, id: &str, session: &mut Session<'_>) -> Result<(), Box<dyn std::error::Error>> {
+fn mark(
+    path: &Path,
+    id: &str,
+    session: &mut Session<riparian_scripts::Server<Socket<'_>>>,
+) -> Result<(), Box<dyn std::error::Error>> {
     let marked = Script::load(path)?.mark(id, |command| session.carry_out(command))?;
     Ok(std::fs::write(path, marked)?)
 }

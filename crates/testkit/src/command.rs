@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{ClassicWords, Task, Topology};
+use crate::{AdminCommand, ClassicWords, Task, Topology};
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub enum Command {
     },
     /// `restart`: the server is killed and comes back.
     Restart,
+    /// `power-cut`: the server's machine loses its power, and what was not synced with it (virtual time only).
+    PowerCut,
     /// `close`: the connection is closed; the next command opens another one.
     Close {
         /// `close 2` (virtual time only): the one that heartbeats with `via=2` come through; 0 unless said.
@@ -84,6 +86,8 @@ pub enum Command {
     Fetch(OffsetWords),
     /// `forget of=in-0`.
     Forget(OffsetWords),
+    /// About topics, settings and the like (only for the machine that keeps them).
+    Admin(AdminCommand),
 }
 
 /// A heartbeat, as far as the script says what it is.
@@ -217,6 +221,9 @@ impl Command {
         if let Some(topology) = line.strip_prefix("topology") {
             return Ok(Self::Topology(Topology::parse(topology)?));
         }
+        if let Some(command) = AdminCommand::parse(line)? {
+            return Ok(Self::Admin(command));
+        }
         let (is_parked, line) = line.strip_prefix("parked ").map_or((false, line), |line| (true, line));
         let (is_lost, line) = line.strip_prefix("lost ").map_or((false, line), |line| (true, line));
         let words = Words(line.split_whitespace().collect());
@@ -245,6 +252,7 @@ impl Command {
             "cdescribe" => Self::ClassicDescribe { group },
             "wait" => Self::Wait { ms: duration_ms(words.0.get(1).copied().unwrap_or_default())? },
             "restart" => Self::Restart,
+            "power-cut" => Self::PowerCut,
             "close" => Self::Close { connection: words.0.get(1).and_then(|word| word.parse().ok()).unwrap_or(0) },
             "describe" => Self::Describe { group },
             "list" => Self::List { states: words.list("states"), types: words.list("types") },

@@ -11,7 +11,10 @@
 
 use std::{collections::BTreeSet, fmt, fs, path::Path};
 
-use crate::matching::{Bindings, fill_in, line_matches};
+use crate::{
+    Command,
+    matching::{Bindings, fill_in, line_matches},
+};
 
 /// With this variable set, checks rewrite what is expected instead of failing.
 const BLESS_VARIABLE: &str = "RIPARIAN_BLESS";
@@ -175,6 +178,14 @@ impl Script {
     /// The commands, as written.
     pub fn commands(&self) -> impl Iterator<Item = &str> {
         self.steps.iter().map(|step| step.command.as_str())
+    }
+
+    /// The settings of the server that it wants for itself: what its first command says, if that is `server`.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        match self.commands().next().map(Command::parse) {
+            Some(Ok(Command::Server(settings))) => settings,
+            _ => Vec::new(),
+        }
     }
 
     /// The ids of the differences it names.

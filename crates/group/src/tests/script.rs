@@ -11,14 +11,17 @@ use alloc::{
 use std::path::{Path, PathBuf};
 
 use riparian_testkit::{
-    Command as Line, HeartbeatWords, Members, OffsetWords, Runner, Script,
-    show::{Printer, Record as Shown},
+    Answered, ClassicAnswer, ClassicDescription, ClassicName, ClassicRequest, FetchedOffset, Happened, Heartbeat,
+    Listing, OffsetOutcome, OffsetWords, Refusal, Runner, Script, Session, Target, TopicChange,
+    show::{Description, HeartbeatAnswer, Printer},
 };
-use riparian_types::{LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex, TopicName, Uuid, machine::Machine};
+use riparian_types::{
+    LeaderEpoch, MemberEpoch, Offset, PartitionIndex, TopicName, Uuid,
+    machine::{Machine, Waiter},
+};
 
 use super::{
-    classic::Parked,
-    convert,
+    classic, convert,
     driver::{Driver, Step, config},
 };
 use crate::{
@@ -35,21 +38,23 @@ const NOT_ABOUT_GROUPS: [&str; 4] = ["classic-versions", "configs", "offsets-unk
 const COMMIT_BY_NAME: i16 = 9;
 /// From here on members commit with their epoch.
 const COMMIT_WITH_EPOCH: i16 = 9;
+/// How long an answer to a classic member may be on its way.
+const ANSWER_LIMIT_MS: u64 = 30_000;
 
 #[test]
 fn scripts_lead_to_what_they_say() {
     run_all("testdata", &[], |path| {
-        let mut run = Run::new(config(), Printer::new());
-        Script::check_file(path, Runner::VirtualTime, |line| run.line(line)).map_err(|error| error.to_string())
+        let mut session = session(config(), Printer::new());
+        Script::check_file(path, Runner::VirtualTime, |line| session.carry_out(line)).map_err(|error| error.to_string())
     });
 }
 
 #[test]
 fn scripts_of_the_servers_hold_in_virtual_time() {
     run_all("../../tests/scripts", &NOT_ABOUT_GROUPS, |path| {
-        let mut run = Run::new(config_of_the_servers(), Printer::without_texts());
+        let mut session = session(config_of_the_servers(), Printer::without_texts());
         let script = Script::load(path).map_err(|error| error.to_string())?;
-        script.check(Runner::VirtualTime, |line| run.line(line)).map_err(|mismatch| mismatch.to_string())
+        script.check(Runner::VirtualTime, |line| session.carry_out(line)).map_err(|mismatch| mismatch.to_string())
     });
 }
 
@@ -79,135 +84,77 @@ fn config_of_the_servers() -> GroupConfig {
     }
 }
 
-pub(super) struct Run {
-    pub(super) driver: Driver,
+/// A machine as the target of a script.
+struct Run {
+    driver: Driver,
     config: GroupConfig,
-    members: Members,
-    /// Commands of classic members whose answers were not waited for.
-    pub(super) parked: BTreeMap<(String, String), Parked>,
-    pub(super) fresh_ids: u32,
-    pub(super) printer: Printer,
     topics: BTreeMap<String, i32>,
     /// What the group has asked to be created and nobody has created yet.
     wanted: Vec<InternalTopic>,
+    /// What classic members have asked and nobody has waited for yet.
+    parked: BTreeMap<ClassicName, Waiter>,
+    fresh_ids: u32,
+    happened: Vec<Happened>,
 }
 
-pub(super) type Lines = Result<Vec<String>, String>;
+fn session(config: GroupConfig, printer: Printer) -> Session<Run> {
+    let driver = Driver::new(config.clone());
+    let (topics, wanted, parked, happened) = (BTreeMap::new(), Vec::new(), BTreeMap::new(), Vec::new());
+    let run = Run { driver, config, topics, wanted, parked, fresh_ids: 0, happened };
+    let topology = riparian_testkit::Topology::parse("0: in").expect("it is a topology");
+    Session::new(run, "", printer, topology)
+}
 
 impl Run {
-    fn new(config: GroupConfig, printer: Printer) -> Self {
-        let mut members = Members::new();
-        members.set_topology(riparian_testkit::Topology::parse("0: in").expect("it is a topology"));
-        let (topics, wanted) = (BTreeMap::new(), Vec::new());
-        let parked = BTreeMap::new();
-        Self { driver: Driver::new(config.clone()), config, members, parked, fresh_ids: 0, printer, topics, wanted }
-    }
-
-    fn line(&mut self, line: &str) -> Lines {
-        match Line::parse(line).map_err(|error| error.to_string())? {
-            Line::Topology(topology) => {
-                self.members.set_topology(topology);
-                Ok(Vec::new())
-            }
-            Line::Topics(topics) => self.change_topics(&topics),
-            Line::Unheard(topics) => {
-                self.driver.change_topics_unheard(&borrowed(&topics));
-                Ok(Vec::new())
-            }
-            Line::Await(topics) => self.await_topics(&topics),
-            Line::CreationEnded(topics) => {
-                let attempted = topics.iter().map(|(topic, _)| topic.as_str().into()).collect();
-                let failures = topics.iter().filter_map(|(topic, text)| Some((topic.as_str().into(), text.clone()?)));
-                Ok(self.creation_ended(attempted, failures.collect()))
-            }
-            Line::Server(entries) => self.set_up(&entries),
-            Line::Config { group, entries } => self.configure(&group, &entries),
-            Line::Heartbeat(words) => self.heartbeat(&words),
-            Line::Classic(words) => self.classic(&words),
-            Line::Answer { group, member } => self.answer_of(&group, &member),
-            Line::CloseMember { group, member } => self.close_member(&group, &member),
-            Line::ClassicDescribe { group } => {
-                Ok(self.command(|waiter| Command::ClassicDescribe(waiter, convert::name(&group))))
-            }
-            Line::Wait { ms } => Ok(self.wait(ms)),
-            Line::Restart => {
-                self.parked.clear();
-                let step = self.driver.restart();
-                Ok(self.shown(&step))
-            }
-            Line::Close { connection } => {
-                Ok(self.command(|_| Command::ConnectionClosed { group: "g".into(), connection }))
-            }
-            Line::Describe { group } => {
-                Ok(self.command(|waiter| Command::StreamsDescribe(waiter, convert::name(&group))))
-            }
-            Line::List { states, types } => {
-                Ok(self.command(|waiter| Command::ListGroups(waiter, GroupFilter { states, types })))
-            }
-            Line::Delete { group } => Ok(self.command(|waiter| Command::DeleteGroup(waiter, convert::name(&group)))),
-            Line::Commit(words) => Ok(self.commit(&words)),
-            Line::Fetch(words) => {
-                let fetch = OffsetFetch {
-                    group_id: convert::name(&words.group),
-                    member_id: words.member.as_deref().map(|member| self.member_id(&words.group, member)),
-                    member_epoch: MemberEpoch(words.epoch),
-                    topics: (!words.all).then(|| by_topic(&words)),
-                    require_stable: words.require_stable,
-                };
-                Ok(self.command(|waiter| Command::OffsetFetch(waiter, fetch)))
-            }
-            Line::Forget(words) => {
-                let delete = OffsetDelete { group_id: convert::name(&words.group), topics: by_topic(&words) };
-                Ok(self.command(|waiter| Command::OffsetDelete(waiter, delete)))
-            }
-        }
-    }
-
-    fn member_id(&self, group: &str, member: &str) -> MemberId {
-        self.printer.classic.id(group, member).into()
-    }
-
-    fn command(&mut self, make: impl FnOnce(riparian_types::machine::Waiter) -> Command) -> Vec<String> {
+    /// The reply; what else the command leads to is kept until it is asked for.
+    fn command(&mut self, make: impl FnOnce(Waiter) -> Command) -> Result<Reply, String> {
         let step = self.driver.command(make);
-        self.shown(&step)
+        self.keep(&step);
+        step.reply.ok_or_else(|| "there is no answer".to_string())
     }
 
-    /// One timer at a time, to tell when each fired.
-    fn wait(&mut self, ms: u64) -> Vec<String> {
-        let mut lines = Vec::new();
-        let start = self.driver.now_ms;
-        let end = start + ms;
-        loop {
-            let next = self.driver.machine.next_deadline(&self.driver.soft);
-            let until = next.map_or(end, |next| next.0.max(self.driver.now_ms).min(end));
-            for step in self.driver.advance(until - self.driver.now_ms) {
-                lines.push(format!("at +{}", self.driver.now_ms - start));
-                lines.extend(self.shown(&step));
-            }
-            if self.driver.now_ms >= end {
-                return lines;
-            }
+    fn keep(&mut self, step: &Step) {
+        self.keep_records(&step.records);
+        for Effect::CreateInternalTopics { topics, .. } in &step.effects {
+            let topics_shown = topics.iter().map(|it| (it.name.to_string(), it.partitions));
+            self.happened.push(Happened::Creation(topics_shown.collect()));
+            self.wanted.clone_from(topics);
         }
     }
 
-    fn change_topics(&mut self, changes: &[(String, i32)]) -> Lines {
-        let mut lines = Vec::new();
-        let mut accepted = Vec::new();
-        for (topic, partitions) in changes {
-            let now = self.topics.get(topic).copied().unwrap_or(0);
-            if *partitions != 0 && *partitions <= now {
-                lines.push(format!("{topic} {}", self.printer.error("INVALID_PARTITIONS", Some("it has more"))));
-                continue;
-            }
-            self.topics.insert(topic.clone(), *partitions);
-            accepted.push((topic.as_str(), *partitions));
-        }
-        let step = self.driver.change_topics(&accepted);
-        lines.extend(self.shown(&step));
-        Ok(lines)
+    fn keep_records(&mut self, records: &[Record]) {
+        let records = records.iter();
+        self.happened
+            .extend(records.map(|record| Happened::Record(record.group().to_string(), convert::record(record).into())));
     }
 
-    fn await_topics(&mut self, topics: &[(String, i32)]) -> Lines {
+    fn creation_of(&mut self, attempted: Vec<TopicName>, failures: BTreeMap<TopicName, String>) {
+        let step = self.driver.command(|_| Command::InternalTopicsCreated { group: "g".into(), attempted, failures });
+        self.keep(&step);
+    }
+}
+
+impl Target for Run {
+    fn change_topic(&mut self, topic: &str, change: TopicChange) -> Answered<()> {
+        let now = self.topics.get(topic).copied().unwrap_or(0);
+        let partitions = match change {
+            TopicChange::Create(partitions) | TopicChange::Grow(partitions) => partitions,
+            TopicChange::Delete => 0,
+        };
+        if partitions != 0 && partitions <= now {
+            return Ok(Err(Refusal::new("INVALID_PARTITIONS", Some("it has more"))));
+        }
+        self.topics.insert(topic.into(), partitions);
+        Ok(Ok(()))
+    }
+
+    fn topics_changed(&mut self, topics: &[(String, i32)]) -> Result<(), String> {
+        let step = self.driver.change_topics(&borrowed(topics));
+        self.keep(&step);
+        Ok(())
+    }
+
+    fn await_topics(&mut self, topics: &[(String, i32)]) -> Result<(), String> {
         let wanted = core::mem::take(&mut self.wanted);
         for (topic, partitions) in topics {
             let found = wanted.iter().find(|wanted| wanted.name.as_str() == topic);
@@ -215,17 +162,24 @@ impl Run {
                 return Err(format!("{topic}={partitions} was not asked for, but {wanted:?}"));
             }
         }
-        let attempted = wanted.iter().map(|topic| topic.name.clone()).collect();
-        let mut lines = self.creation_ended(attempted, BTreeMap::new());
-        lines.extend(self.change_topics(topics)?);
-        Ok(lines)
+        self.creation_of(wanted.iter().map(|topic| topic.name.clone()).collect(), BTreeMap::new());
+        self.topics.extend(topics.iter().cloned());
+        self.topics_changed(topics)
     }
 
-    fn creation_ended(&mut self, attempted: Vec<TopicName>, failures: BTreeMap<TopicName, String>) -> Vec<String> {
-        self.command(|_| Command::InternalTopicsCreated { group: "g".into(), attempted, failures })
+    fn change_topics_unheard(&mut self, topics: &[(String, i32)]) -> Result<(), String> {
+        self.driver.change_topics_unheard(&borrowed(topics));
+        Ok(())
     }
 
-    fn set_up(&mut self, entries: &[(String, String)]) -> Lines {
+    fn creation_ended(&mut self, topics: &[(String, Option<String>)]) -> Result<(), String> {
+        let attempted = topics.iter().map(|(topic, _)| topic.as_str().into()).collect();
+        let failures = topics.iter().filter_map(|(topic, text)| Some((topic.as_str().into(), text.clone()?)));
+        self.creation_of(attempted, failures.collect());
+        Ok(())
+    }
+
+    fn set_up(&mut self, entries: &[(String, String)]) -> Result<(), String> {
         // Topics are created by somebody else.
         for (key, value) in entries.iter().filter(|(key, _)| key != "riparian.replication.cap") {
             let value = value.parse().map_err(|_| format!("{value} is no number"))?;
@@ -248,10 +202,10 @@ impl Run {
             }
         }
         self.driver = Driver::new(self.config.clone());
-        Ok(Vec::new())
+        Ok(())
     }
 
-    fn configure(&mut self, group: &str, entries: &[(String, Option<String>)]) -> Lines {
+    fn configure(&mut self, group: &str, entries: &[(String, Option<String>)]) -> Answered<()> {
         let mut overrides = self.driver.overrides(group);
         for (key, value) in entries {
             let number = || value.as_deref().map(|value| value.parse().map_err(|_| format!("{value}?"))).transpose();
@@ -270,32 +224,129 @@ impl Run {
             }
         }
         self.driver.override_config(group, overrides);
-        Ok(Vec::new())
+        Ok(Ok(()))
     }
 
-    fn heartbeat(&mut self, words: &HeartbeatWords) -> Lines {
-        let request = self.members.heartbeat(words).map_err(|error| error.to_string())?;
-        let heartbeat = convert::heartbeat(&request);
-        let step = self.driver.command(|waiter| Command::StreamsHeartbeat(waiter, heartbeat.into()));
-        let Some(Reply::StreamsHeartbeat(reply)) = &step.reply else { return Err("there is no answer".into()) };
-        let mut lines = match reply {
-            // Nobody sees the answer.
-            _ if words.is_lost => Vec::new(),
-            Ok(reply) => {
-                let answer = convert::heartbeat_answer(reply, request.version);
-                self.members.learn(words, &answer);
-                self.printer.heartbeat(&request.member_id, &answer)
+    fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Answered<HeartbeatAnswer> {
+        let command = convert::heartbeat(heartbeat);
+        match self.command(|waiter| Command::StreamsHeartbeat(waiter, command.into()))? {
+            Reply::StreamsHeartbeat(Ok(reply)) => Ok(Ok(convert::heartbeat_answer(&reply, heartbeat.version))),
+            Reply::StreamsHeartbeat(Err(error)) => {
+                let (name, text) = convert::heartbeat_error(&error);
+                Ok(Err(Refusal::new(name, Some(text))))
             }
-            Err(error) => {
-                let (name, text) = convert::heartbeat_error(error);
-                alloc::vec![self.printer.error(name, Some(text))]
-            }
-        };
-        lines.extend(self.consequences(&step));
-        Ok(lines)
+            other => unexpected(&other),
+        }
     }
 
-    fn commit(&mut self, words: &OffsetWords) -> Vec<String> {
+    fn lose_heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<(), String> {
+        self.heartbeat(heartbeat).map(|_| ())
+    }
+
+    fn send_classic(&mut self, from: &ClassicName, request: &ClassicRequest) -> Result<(), String> {
+        self.fresh_ids += 1;
+        let fresh_id = format!("{:04}", self.fresh_ids);
+        let step = self.driver.command(|waiter| classic::command(request, fresh_id, waiter));
+        self.keep(&step);
+        self.parked.insert(from.clone(), step.waiter);
+        if let Some(reply) = step.reply {
+            self.driver.answers.insert(step.waiter, reply);
+        }
+        Ok(())
+    }
+
+    fn answer_classic(&mut self, from: &ClassicName, request: &ClassicRequest) -> Result<ClassicAnswer, String> {
+        let waiter = self.parked.remove(from).ok_or("nothing was asked")?;
+        let (reply, records) = self.driver.await_answer(waiter, ANSWER_LIMIT_MS);
+        self.keep_records(&records);
+        classic::answer(reply.ok_or_else(|| format!("{} gets no answer", from.member))?, request)
+    }
+
+    fn close_classic(&mut self, from: &ClassicName) -> Result<(), String> {
+        if let Some(waiter) = self.parked.remove(from) {
+            self.driver.waiting.remove(&waiter);
+            let step = self.driver.command(|_| Command::GiveUp(from.group.as_str().into(), waiter));
+            self.keep(&step);
+        }
+        Ok(())
+    }
+
+    /// One timer at a time, to tell when each fired.
+    fn wait(&mut self, ms: u64) -> Result<(), String> {
+        let start = self.driver.now_ms;
+        let end = start + ms;
+        loop {
+            let next = self.driver.machine.next_deadline(&self.driver.soft);
+            let until = next.map_or(end, |next| next.0.max(self.driver.now_ms).min(end));
+            for step in self.driver.advance(until - self.driver.now_ms) {
+                self.happened.push(Happened::Timer(self.driver.now_ms - start));
+                self.keep(&step);
+            }
+            if self.driver.now_ms >= end {
+                return Ok(());
+            }
+        }
+    }
+
+    fn close(&mut self, connection: u64) -> Result<(), String> {
+        let step = self.driver.command(|_| Command::ConnectionClosed { group: "g".into(), connection });
+        self.keep(&step);
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        self.parked.clear();
+        let step = self.driver.restart();
+        self.keep(&step);
+        Ok(())
+    }
+
+    fn cut_power(&mut self) -> Result<(), String> {
+        // Its log is all that a machine ever finds again.
+        self.restart()
+    }
+
+    fn describe(&mut self, group: &str) -> Answered<Description> {
+        match self.command(|waiter| Command::StreamsDescribe(waiter, convert::name(group)))? {
+            Reply::StreamsDescribe(Ok(described)) => Ok(Ok(convert::description(&described))),
+            Reply::StreamsDescribe(Err(error)) => Ok(Err(Refusal::new("GROUP_ID_NOT_FOUND", Some(&error.0)))),
+            other => unexpected(&other),
+        }
+    }
+
+    fn describe_classic(&mut self, group: &str) -> Answered<ClassicDescription> {
+        match self.command(|waiter| Command::ClassicDescribe(waiter, convert::name(group)))? {
+            Reply::ClassicDescribe(Ok(described)) => Ok(Ok(classic::description(&described))),
+            Reply::ClassicDescribe(Err(error)) => Ok(Err(Refusal::new("GROUP_ID_NOT_FOUND", Some(&error.0)))),
+            other => unexpected(&other),
+        }
+    }
+
+    fn list(&mut self, states: &[String], types: &[String]) -> Answered<Vec<Listing>> {
+        let filter = GroupFilter { states: states.to_vec(), types: types.to_vec() };
+        match self.command(|waiter| Command::ListGroups(waiter, filter))? {
+            Reply::ListGroups(listings) => {
+                let listing = |it: &crate::reply::GroupListing| Listing {
+                    group_id: it.group_id.to_string(),
+                    protocol_type: it.protocol_type.to_string(),
+                    group_state: it.state.to_string(),
+                    group_type: it.group_type.to_string(),
+                };
+                Ok(Ok(listings.iter().map(listing).collect()))
+            }
+            other => unexpected(&other),
+        }
+    }
+
+    fn delete(&mut self, group: &str) -> Answered<()> {
+        match self.command(|waiter| Command::DeleteGroup(waiter, convert::name(group)))? {
+            Reply::DeleteGroup(Ok(())) => Ok(Ok(())),
+            Reply::DeleteGroup(Err(error)) => Ok(Err(Refusal::new(convert::delete_error(&error), None))),
+            other => unexpected(&other),
+        }
+    }
+
+    fn commit(&mut self, words: &OffsetWords) -> Answered<Vec<OffsetOutcome>> {
         let version = words.version.unwrap_or(i16::MAX);
         let offsets = words.partitions.iter().map(|(topic, partition, offset)| OffsetToCommit {
             topic: topic.as_str().into(),
@@ -307,105 +358,83 @@ impl Run {
         });
         let commit = OffsetCommit {
             group_id: convert::name(&words.group),
-            member_id: self.member_id(&words.group, words.member.as_deref().unwrap_or_default()),
+            member_id: words.member.as_deref().unwrap_or_default().into(),
             instance_id: words.instance.as_deref().map(Into::into),
             member_epoch: MemberEpoch(words.epoch),
             knows_member_epochs: version >= COMMIT_WITH_EPOCH,
             retention_ms: words.retention_ms,
             offsets: offsets.collect(),
         };
-        let step = self.driver.command(|waiter| Command::OffsetCommit(waiter, commit));
-        let outcome = match &step.reply {
-            Some(Reply::OffsetCommit(Ok(()))) => "ok",
-            Some(Reply::OffsetCommit(Err(error))) => convert::commit_error(error),
-            _ => "no answer",
+        let refusal = match self.command(|waiter| Command::OffsetCommit(waiter, commit))? {
+            Reply::OffsetCommit(Ok(())) => None,
+            Reply::OffsetCommit(Err(error)) => Some(Refusal::new(convert::commit_error(&error), None)),
+            other => return unexpected(&other),
         };
-        let outcomes = words.partitions.iter().map(|(topic, partition, _)| format!("{topic}-{partition} {outcome}"));
-        let mut lines: Vec<String> = outcomes.collect();
-        lines.sort();
-        lines.extend(self.consequences(&step));
-        lines
+        let outcomes = words.partitions.iter().map(|(topic, partition, _)| OffsetOutcome {
+            topic: topic.clone(),
+            partition: *partition,
+            refusal: refusal.clone(),
+        });
+        Ok(Ok(outcomes.collect()))
     }
 
-    fn shown(&mut self, step: &Step) -> Vec<String> {
-        let mut lines = step.reply.as_ref().map(|reply| self.reply(reply)).unwrap_or_default();
-        lines.extend(self.consequences(step));
-        lines
-    }
-
-    fn reply(&self, reply: &Reply) -> Vec<String> {
-        match reply {
-            Reply::StreamsHeartbeat(_) | Reply::OffsetCommit(_) => Vec::new(),
-            Reply::ClassicJoin(_)
-            | Reply::ClassicSync(_)
-            | Reply::ClassicHeartbeat(_)
-            | Reply::ClassicLeave(_)
-            | Reply::ClassicDescribe(_) => self.classic_reply(reply),
-            Reply::StreamsDescribe(Ok(described)) => self.printer.description(&convert::description(described)),
-            Reply::StreamsDescribe(Err(error)) => {
-                alloc::vec![self.printer.error("GROUP_ID_NOT_FOUND", Some(&error.0))]
-            }
-            Reply::ListGroups(listings) => {
-                let protocol = |text: &str| if text.is_empty() { "''".into() } else { text.to_string() };
-                let shown = listings.iter().map(|it| {
-                    format!("{} {} {} {}", it.group_id, protocol(&it.protocol_type), it.state, it.group_type)
-                });
-                shown.collect()
-            }
-            Reply::DeleteGroup(Ok(())) => alloc::vec!["deleted".into()],
-            Reply::DeleteGroup(Err(error)) => alloc::vec![convert::delete_error(error).into()],
-            Reply::OffsetFetch(Err(error)) => alloc::vec![convert::fetch_error(error).into()],
+    fn fetch(&mut self, words: &OffsetWords) -> Answered<Vec<FetchedOffset>> {
+        let fetch = OffsetFetch {
+            group_id: convert::name(&words.group),
+            member_id: words.member.as_deref().map(Into::into),
+            member_epoch: MemberEpoch(words.epoch),
+            topics: (!words.all).then(|| by_topic(words)),
+            require_stable: words.require_stable,
+        };
+        match self.command(|waiter| Command::OffsetFetch(waiter, fetch))? {
             Reply::OffsetFetch(Ok(topics)) => {
                 let each = topics.iter().flat_map(|(topic, offsets)| offsets.iter().map(move |it| (topic, it)));
-                let mut lines: Vec<String> = each
-                    .map(|(topic, it)| {
-                        let committed = it.committed.as_ref().map_or(-1, |committed| committed.offset.0);
-                        format!("{topic}-{} {committed}", it.partition)
-                    })
-                    .collect();
-                lines.sort();
-                lines
+                let fetched = each.map(|(topic, it)| FetchedOffset {
+                    topic: topic.to_string(),
+                    partition: it.partition.0,
+                    offset: it.committed.as_ref().map_or(-1, |committed| committed.offset.0),
+                    leader_epoch: it.committed.as_ref().map_or(-1, |committed| committed.leader_epoch.0),
+                    refusal: None,
+                });
+                Ok(Ok(fetched.collect()))
             }
-            Reply::OffsetDelete(Err(OffsetDeleteError::GroupNotFound(_))) => alloc::vec!["GROUP_ID_NOT_FOUND".into()],
-            Reply::OffsetDelete(Err(OffsetDeleteError::NonEmptyGroup)) => alloc::vec!["NON_EMPTY_GROUP".into()],
+            Reply::OffsetFetch(Err(error)) => Ok(Err(Refusal::new(convert::fetch_error(&error), None))),
+            other => unexpected(&other),
+        }
+    }
+
+    fn forget(&mut self, words: &OffsetWords) -> Answered<Vec<OffsetOutcome>> {
+        let delete = OffsetDelete { group_id: convert::name(&words.group), topics: by_topic(words) };
+        match self.command(|waiter| Command::OffsetDelete(waiter, delete))? {
             Reply::OffsetDelete(Ok(topics)) => {
                 let each = topics.iter().flat_map(|(topic, outcomes)| outcomes.iter().map(move |it| (topic, it)));
-                let mut lines: Vec<String> = each
-                    .map(|(topic, (partition, outcome))| {
-                        let outcome = match outcome {
-                            OffsetDeleteOutcome::Deleted => "ok",
-                            OffsetDeleteOutcome::SubscribedToTopic => "GROUP_SUBSCRIBED_TO_TOPIC",
-                        };
-                        format!("{topic}-{partition} {outcome}")
-                    })
-                    .collect();
-                lines.sort();
-                lines
+                let outcomes = each.map(|(topic, (partition, outcome))| OffsetOutcome {
+                    topic: topic.to_string(),
+                    partition: partition.0,
+                    refusal: match outcome {
+                        OffsetDeleteOutcome::Deleted => None,
+                        OffsetDeleteOutcome::SubscribedToTopic => Some(Refusal::new("GROUP_SUBSCRIBED_TO_TOPIC", None)),
+                    },
+                });
+                Ok(Ok(outcomes.collect()))
             }
+            Reply::OffsetDelete(Err(OffsetDeleteError::GroupNotFound(_))) => {
+                Ok(Err(Refusal::new("GROUP_ID_NOT_FOUND", None)))
+            }
+            Reply::OffsetDelete(Err(OffsetDeleteError::NonEmptyGroup)) => {
+                Ok(Err(Refusal::new("NON_EMPTY_GROUP", None)))
+            }
+            other => unexpected(&other),
         }
     }
 
-    /// Records and what is to be done elsewhere. Records of other groups carry the group's name.
-    fn consequences(&mut self, step: &Step) -> Vec<String> {
-        let mut lines = self.written(&step.records);
-        for Effect::CreateInternalTopics { topics, .. } in &step.effects {
-            let shown: Vec<String> = topics.iter().map(|it| format!("{}={}", it.name, it.partitions)).collect();
-            lines.push(format!("create {}", shown.join(" ")));
-            self.wanted.clone_from(topics);
-        }
-        lines
+    fn happened(&mut self) -> Result<Vec<Happened>, String> {
+        Ok(core::mem::take(&mut self.happened))
     }
+}
 
-    pub(super) fn written(&mut self, records: &[Record]) -> Vec<String> {
-        let mut lines = Vec::new();
-        for records in records.chunk_by(|a, b| a.group() == b.group()) {
-            let group = records[0].group().to_string();
-            let mark = if group == "g" { String::new() } else { format!("{group} ") };
-            let shown: Vec<Shown> = records.iter().map(convert::record).collect();
-            lines.extend(self.printer.records(&shown).into_iter().map(|line| format!("{mark}{line}")));
-        }
-        lines
-    }
+fn unexpected<T>(reply: &Reply) -> Answered<T> {
+    Err(format!("another answer: {reply:?}"))
 }
 
 fn borrowed(topics: &[(String, i32)]) -> Vec<(&str, i32)> {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use riparian_client::Connection;
 use riparian_protocol::messages::{
     FetchRequest,
     fetch_request::{FetchPartition, FetchTopic},
@@ -17,6 +16,8 @@ use riparian_testkit::{
     ClassicGroup, ClassicMember, CopartitionGroup, Metadata, Subtopology, Task, TaskLists, Topology,
     show::{CommittedOffset, CurrentAssignment, GroupMetadata, MemberMetadata, Record, internal_topic, with_epochs},
 };
+
+use crate::Transport;
 
 const TOPIC: &str = "__consumer_offsets";
 /// The last version that names topics.
@@ -33,8 +34,12 @@ impl Reader {
         Self { next_offset: 0 }
     }
 
-    /// What was written about a group since the last call.
-    pub(crate) fn read(&mut self, connection: &mut Connection, group: &str) -> Result<Vec<Record>, String> {
+    /// What was written since the last call about groups whose ids begin like this, with the ids.
+    pub(crate) fn read(
+        &mut self,
+        transport: &mut impl Transport,
+        prefix: &str,
+    ) -> Result<Vec<(String, Record)>, String> {
         let mut found = Vec::new();
         loop {
             let partition = FetchPartition {
@@ -51,8 +56,8 @@ impl Reader {
                 topics: vec![topic],
                 ..FetchRequest::default()
             };
-            let answer = connection.call_version(&request, FETCH_BY_NAME).map_err(|error| error.to_string())?;
-            let response = answer.decode().map_err(|error| error.to_string())?;
+            let answer = transport.call(&request, Some(FETCH_BY_NAME))?;
+            let response = answer.decode::<FetchRequest<'_>>().map_err(|error| error.to_string())?;
             let data = response.responses.first().and_then(|topic| topic.partitions.first());
             let data = data.ok_or("the answer to a fetch is empty")?;
             if response.error_code != 0 || data.error_code != 0 {
@@ -67,7 +72,7 @@ impl Reader {
                         continue;
                     }
                     let key = record.key.ok_or("a record without a key")?;
-                    found.extend(decode(key, record.value, group)?);
+                    found.extend(decode(key, record.value, prefix)?);
                 }
                 self.next_offset = self.next_offset.max(batch.header().next_offset().0);
             }
@@ -102,15 +107,19 @@ macro_rules! active {
     };
 }
 
-fn decode(key: &[u8], value: Option<&[u8]>, group: &str) -> Result<Option<Record>, String> {
+/// A record of a group whose id begins like this.
+fn decode(key: &[u8], value: Option<&[u8]>, prefix: &str) -> Result<Option<(String, Record)>, String> {
     let Ok(key) = StoredKey::from_bytes(key) else {
         return key_type(key).map(|_| None).map_err(|error| error.to_string());
     };
     let wrong = |error| format!("{key:?}: {error}");
-    let of = |id: &str| id == group;
+    let group = group_of(&key).to_owned();
+    if !group.starts_with(prefix) {
+        return Ok(None);
+    }
     let record = match &key {
-        StoredKey::LegacyOffsetCommit(it) if of(&it.group) => Record::Other(0),
-        StoredKey::OffsetCommit(it) if of(&it.group) => {
+        StoredKey::LegacyOffsetCommit(_) => Record::Other(0),
+        StoredKey::OffsetCommit(it) => {
             let value = value.map(OffsetCommitValue::from_bytes).transpose().map_err(wrong)?;
             let value = value.map(|value| CommittedOffset {
                 offset: value.offset,
@@ -119,36 +128,49 @@ fn decode(key: &[u8], value: Option<&[u8]>, group: &str) -> Result<Option<Record
             });
             Record::Offset { topic: it.topic.clone().into_owned(), partition: it.partition, value }
         }
-        StoredKey::GroupMetadata(it) if of(&it.group) => {
+        StoredKey::GroupMetadata(_) => {
             let value = value.map(GroupMetadataValue::from_bytes).transpose().map_err(wrong)?;
             Record::ClassicGroup(value.map(classic_group))
         }
-        StoredKey::StreamsGroupMetadata(it) if of(&it.group_id) => Record::Group(
+        StoredKey::StreamsGroupMetadata(_) => Record::Group(
             value.map(StreamsGroupMetadataValue::from_bytes).transpose().map_err(wrong)?.map(group_metadata),
         ),
-        StoredKey::StreamsGroupMemberMetadata(it) if of(&it.group_id) => {
+        StoredKey::StreamsGroupMemberMetadata(it) => {
             let value = value.map(StreamsGroupMemberMetadataValue::from_bytes).transpose().map_err(wrong)?;
             Record::Member(it.member_id.clone().into_owned(), value.map(member_metadata))
         }
-        StoredKey::StreamsGroupTargetAssignmentMetadata(it) if of(&it.group_id) => {
+        StoredKey::StreamsGroupTargetAssignmentMetadata(_) => {
             let value = value.map(StreamsGroupTargetAssignmentMetadataValue::from_bytes).transpose().map_err(wrong)?;
             Record::TargetMetadata(value.map(|value| (value.assignment_epoch, value.assignment_timestamp != 0)))
         }
-        StoredKey::StreamsGroupTargetAssignmentMember(it) if of(&it.group_id) => {
+        StoredKey::StreamsGroupTargetAssignmentMember(it) => {
             let value = value.map(StreamsGroupTargetAssignmentMemberValue::from_bytes).transpose().map_err(wrong)?;
             let tasks = value.map(|value| lists!(value, active_tasks, standby_tasks, warmup_tasks));
             Record::Target(it.member_id.clone().into_owned(), tasks)
         }
-        StoredKey::StreamsGroupCurrentMemberAssignment(it) if of(&it.group_id) => {
+        StoredKey::StreamsGroupCurrentMemberAssignment(it) => {
             let value = value.map(StreamsGroupCurrentMemberAssignmentValue::from_bytes).transpose().map_err(wrong)?;
             Record::Current(it.member_id.clone().into_owned(), value.map(current_assignment))
         }
-        StoredKey::StreamsGroupTopology(it) if of(&it.group_id) => {
+        StoredKey::StreamsGroupTopology(_) => {
             Record::Topology(value.map(StreamsGroupTopologyValue::from_bytes).transpose().map_err(wrong)?.map(topology))
         }
-        _ => return Ok(None),
     };
-    Ok(Some(record))
+    Ok(Some((group, record)))
+}
+
+fn group_of<'a>(key: &'a StoredKey<'_>) -> &'a str {
+    match key {
+        StoredKey::LegacyOffsetCommit(it) => &it.group,
+        StoredKey::OffsetCommit(it) => &it.group,
+        StoredKey::GroupMetadata(it) => &it.group,
+        StoredKey::StreamsGroupMetadata(it) => &it.group_id,
+        StoredKey::StreamsGroupMemberMetadata(it) => &it.group_id,
+        StoredKey::StreamsGroupTargetAssignmentMetadata(it) => &it.group_id,
+        StoredKey::StreamsGroupTargetAssignmentMember(it) => &it.group_id,
+        StoredKey::StreamsGroupCurrentMemberAssignment(it) => &it.group_id,
+        StoredKey::StreamsGroupTopology(it) => &it.group_id,
+    }
 }
 
 fn classic_group(value: GroupMetadataValue<'_>) -> ClassicGroup {

@@ -5,47 +5,43 @@
 //! a subtopology, and as many tasks as the topic has partitions are handed out. Changes arrive in order, so that what
 //! was changed before is known too.
 
-use std::time::{Duration, Instant};
-
-use riparian_client::{ClientError, Connection, Options};
 use riparian_protocol::messages::{
     FindCoordinatorRequest, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
     streams_group_heartbeat_request::{Subtopology, Topology},
 };
 
-const LIMIT: Duration = Duration::from_secs(30);
-const AGAIN_AFTER: Duration = Duration::from_millis(5);
+use crate::{Transport, transport::MAIN};
+
+const LIMIT_MS: u64 = 30_000;
+const AGAIN_AFTER_MS: u64 = 5;
 const REBALANCE_TIMEOUT_MS: i32 = 1000;
 const STATUS_MISSING_SOURCE_TOPICS: i8 = 1;
 /// COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 const NOT_YET: [i16; 3] = [14, 15, 16];
 
-/// A connection to a port of this machine.
-pub(crate) fn connect(port: u16) -> Result<Connection, ClientError> {
-    let (connect_timeout, request_timeout) = (Duration::from_secs(10), LIMIT);
-    let options = Options { client_id: "client".to_owned(), connect_timeout, request_timeout };
-    Connection::open(&format!("127.0.0.1:{port}"), &options)
-}
-
 /// Until there is a coordinator for groups.
-pub(crate) fn wait_for_coordinator(port: u16) {
-    let deadline = Instant::now() + LIMIT;
-    let mut last = String::new();
-    while Instant::now() < deadline {
-        match connect(port).and_then(|mut connection| find_coordinator(&mut connection)) {
-            Ok(0) => return,
-            Ok(code) => last = format!("error {code}"),
-            Err(error) => last = error.to_string(),
+pub fn wait_for_coordinator(transport: &mut impl Transport) -> Result<(), String> {
+    let deadline_ms = transport.now_ms() + LIMIT_MS;
+    loop {
+        let found = find_coordinator(transport);
+        if found == Ok(0) {
+            return Ok(());
         }
-        std::thread::sleep(AGAIN_AFTER);
+        if transport.now_ms() > deadline_ms {
+            return Err(format!("no coordinator within {LIMIT_MS} ms: {found:?}"));
+        }
+        if found.is_err() {
+            transport.close(MAIN);
+        }
+        transport.wait(AGAIN_AFTER_MS)?;
     }
-    panic!("no coordinator within {LIMIT:?}: {last}");
 }
 
-fn find_coordinator(connection: &mut Connection) -> Result<i16, ClientError> {
+fn find_coordinator(transport: &mut impl Transport) -> Result<i16, String> {
     let request = FindCoordinatorRequest { coordinator_keys: vec!["g".into()], ..FindCoordinatorRequest::default() };
-    let answer = connection.call(&request)?;
-    let found = answer.decode()?.coordinators.first().map_or(-1, |found| found.error_code);
+    let answer = transport.call(&request, None)?;
+    let response = answer.decode::<FindCoordinatorRequest<'_>>().map_err(|error| error.to_string())?;
+    let found = response.coordinators.first().map_or(-1, |found| found.error_code);
     if found != 0 {
         return Ok(found);
     }
@@ -56,9 +52,18 @@ fn find_coordinator(connection: &mut Connection) -> Result<i16, ClientError> {
         member_epoch: 1,
         ..Default::default()
     };
-    let answer = connection.call(&beat)?;
-    let code = answer.decode()?.error_code;
+    let code = heartbeat(transport, &beat, |response| response.error_code)?;
     Ok(if NOT_YET.contains(&code) { code } else { 0 })
+}
+
+fn heartbeat<T>(
+    transport: &mut impl Transport,
+    request: &StreamsGroupHeartbeatRequest<'_>,
+    look: impl FnOnce(&StreamsGroupHeartbeatResponse<'_>) -> T,
+) -> Result<T, String> {
+    let answer = transport.call(request, None)?;
+    let response = answer.decode::<StreamsGroupHeartbeatRequest<'_>>().map_err(|error| error.to_string())?;
+    Ok(look(&response))
 }
 
 /// Whether the answer means: ask again.
@@ -68,13 +73,13 @@ pub(crate) fn is_not_yet(code: i16) -> bool {
 
 /// Until the coordinator sees these topics with these numbers of partitions; 0: not at all.
 pub(crate) fn wait_for_topics(
-    connection: &mut Connection,
+    transport: &mut impl Transport,
     group: &str,
     topics: &[(String, i32)],
 ) -> Result<(), String> {
     let (absent, present): (Vec<_>, Vec<_>) = topics.iter().cloned().partition(|(_, partitions)| *partitions == 0);
     if !present.is_empty() {
-        ask_until(connection, &format!("{group}-there"), &present, |response| {
+        ask_until(transport, &format!("{group}-there"), &present, |response| {
             present.iter().enumerate().all(|(index, (_, partitions))| {
                 let id = index.to_string();
                 let mut lists = response.active_tasks.iter().flatten();
@@ -87,13 +92,13 @@ pub(crate) fn wait_for_topics(
         let is_missing = |response: &StreamsGroupHeartbeatResponse<'_>| {
             response.status.iter().flatten().any(|status| status.status_code == STATUS_MISSING_SOURCE_TOPICS)
         };
-        ask_until(connection, &format!("{group}-gone-{index}"), std::slice::from_ref(topic), is_missing)?;
+        ask_until(transport, &format!("{group}-gone-{index}"), std::slice::from_ref(topic), is_missing)?;
     }
     Ok(())
 }
 
 fn ask_until(
-    connection: &mut Connection,
+    transport: &mut impl Transport,
     group: &str,
     topics: &[(String, i32)],
     is_known: impl Fn(&StreamsGroupHeartbeatResponse<'_>) -> bool,
@@ -104,7 +109,7 @@ fn ask_until(
         ..Subtopology::default()
     };
     let subtopologies: Vec<_> = topics.iter().enumerate().map(subtopology).collect();
-    let deadline = Instant::now() + LIMIT;
+    let deadline_ms = transport.now_ms() + LIMIT_MS;
     loop {
         let join = StreamsGroupHeartbeatRequest {
             group_id: group.into(),
@@ -117,21 +122,20 @@ fn ask_until(
             process_id: Some("probe".into()),
             ..StreamsGroupHeartbeatRequest::default()
         };
-        let answer = connection.call(&join).map_err(|error| error.to_string())?;
-        let is_known_now = is_known(&answer.decode().map_err(|error| error.to_string())?);
+        let is_known_now = heartbeat(transport, &join, &is_known)?;
         let leave = StreamsGroupHeartbeatRequest {
             group_id: group.into(),
             member_id: "probe".into(),
             member_epoch: -1,
             ..StreamsGroupHeartbeatRequest::default()
         };
-        connection.call(&leave).map_err(|error| error.to_string())?;
+        heartbeat(transport, &leave, |_| ())?;
         if is_known_now {
             return Ok(());
         }
-        if Instant::now() > deadline {
-            return Err(format!("the coordinator does not see {topics:?} within {LIMIT:?}"));
+        if transport.now_ms() > deadline_ms {
+            return Err(format!("the coordinator does not see {topics:?} within {LIMIT_MS} ms"));
         }
-        std::thread::sleep(AGAIN_AFTER);
+        transport.wait(AGAIN_AFTER_MS)?;
     }
 }

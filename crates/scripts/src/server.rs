@@ -1,0 +1,416 @@
+//! A server as the target of a script: sends what the commands say, tells what came back and what was written.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use riparian_protocol::{
+    ErrorCode,
+    messages::{
+        CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeGroupsRequest,
+        IncrementalAlterConfigsRequest, ListGroupsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest,
+        OffsetFetchRequest, StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest,
+        create_partitions_request::CreatePartitionsTopic,
+        create_topics_request::CreatableTopic,
+        delete_topics_request::DeleteTopicState,
+        incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+        offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
+        offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic},
+        offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics},
+    },
+};
+use riparian_testkit::{
+    Answered, ClassicAnswer, ClassicDescription, ClassicName, ClassicRequest, FetchedOffset, Happened, Heartbeat,
+    Listing, OffsetOutcome, OffsetWords, Refusal, Session, Target, TopicChange, Topology,
+    show::{Description, HeartbeatAnswer, Printer},
+};
+use riparian_types::Uuid;
+
+use crate::{Transport, barrier, classic, convert, stored, transport::MAIN};
+
+/// How servers are started for scripts: timeouts short enough for tests, and one shard, so that what one group sees of
+/// the topics all groups see.
+pub const SETTINGS: &[(&str, &str)] = &[
+    ("offsets.topic.num.partitions", "1"),
+    ("auto.create.topics.enable", "false"),
+    ("group.streams.min.session.timeout.ms", "100"),
+    ("group.streams.min.heartbeat.interval.ms", "50"),
+    ("group.streams.min.task.offset.interval.ms", "100"),
+    ("group.streams.initial.rebalance.delay.ms", "0"),
+    ("group.streams.assignment.interval.ms", "0"),
+    // Ours only: when a target is computed, and how often members report, is as in Kafka.
+    ("riparian.fast.rebalance", "false"),
+    ("group.min.session.timeout.ms", "100"),
+    ("group.initial.rebalance.delay.ms", "1000"),
+    ("group.max.size", "3"),
+    // One thread each, so that what is sent later is also done later, whatever the connection.
+    ("num.network.threads", "1"),
+    ("num.io.threads", "1"),
+];
+
+const RESOURCE_TYPE_GROUP: i8 = 32;
+const CONFIG_SET: i8 = 0;
+const CONFIG_DELETE: i8 = 1;
+const TIMEOUT_MS: i32 = 10_000;
+const COORDINATOR_LIMIT_MS: u64 = 30_000;
+/// The last versions of both that name topics instead of giving their ids.
+const COMMIT_BY_NAME: i16 = 9;
+const FETCH_BY_NAME: i16 = 9;
+
+/// See the module.
+pub struct Server<T> {
+    transport: T,
+    /// The script's name.
+    name: String,
+    /// A group's settings were changed, and perhaps not everybody has heard of it.
+    has_new_configs: bool,
+    barriers: u32,
+    written: stored::Reader,
+}
+
+impl<T: Transport> Server<T> {
+    /// A session for the script of this name; several may share a server, so groups and topics carry the name.
+    pub fn session(name: &str, transport: T) -> Session<Self> {
+        let written = stored::Reader::from_start();
+        let server = Self { transport, name: name.to_owned(), has_new_configs: false, barriers: 0, written };
+        Session::new(server, format!("{name}."), Printer::without_texts(), Topology::default())
+    }
+
+    /// Waits until the coordinator knows these topics, and whatever was changed before.
+    fn barrier(&mut self, topics: &[(String, i32)]) -> Result<(), String> {
+        if topics.is_empty() {
+            return Ok(());
+        }
+        self.barriers += 1;
+        let group = format!("probe-{}-{}", self.name, self.barriers);
+        barrier::wait_for_topics(&mut self.transport, &group, topics)?;
+        self.has_new_configs = false;
+        Ok(())
+    }
+
+    fn create_topic(&mut self, name: &str, partitions: i32) -> Answered<()> {
+        let topic = CreatableTopic {
+            name: name.to_owned().into(),
+            num_partitions: partitions,
+            replication_factor: 1,
+            ..CreatableTopic::default()
+        };
+        let request =
+            CreateTopicsRequest { topics: vec![topic], timeout_ms: TIMEOUT_MS, ..CreateTopicsRequest::default() };
+        let answer = self.transport.call(&request, None)?;
+        let response = answer.decode::<CreateTopicsRequest<'_>>().map_err(failed)?;
+        let result = response.topics.first().ok_or("no topic in the answer")?;
+        Ok(outcome(result.error_code, result.error_message.as_deref()))
+    }
+
+    fn grow_topic(&mut self, name: &str, count: i32) -> Answered<()> {
+        let topic = CreatePartitionsTopic {
+            name: name.to_owned().into(),
+            count,
+            assignments: None,
+            ..CreatePartitionsTopic::default()
+        };
+        let topics = vec![topic];
+        let request = CreatePartitionsRequest { topics, timeout_ms: TIMEOUT_MS, ..CreatePartitionsRequest::default() };
+        let answer = self.transport.call(&request, None)?;
+        let response = answer.decode::<CreatePartitionsRequest<'_>>().map_err(failed)?;
+        let result = response.results.first().ok_or("no topic in the answer")?;
+        Ok(outcome(result.error_code, result.error_message.as_deref()))
+    }
+
+    fn delete_topic(&mut self, name: &str) -> Answered<()> {
+        let topics = vec![DeleteTopicState { name: Some(name.to_owned().into()), ..DeleteTopicState::default() }];
+        let request = DeleteTopicsRequest { topics, timeout_ms: TIMEOUT_MS, ..DeleteTopicsRequest::default() };
+        let answer = self.transport.call(&request, None)?;
+        let response = answer.decode::<DeleteTopicsRequest<'_>>().map_err(failed)?;
+        let result = response.responses.first().ok_or("no topic in the answer")?;
+        Ok(outcome(result.error_code, result.error_message.as_deref()))
+    }
+
+    fn topic_id(&mut self, name: &str) -> Result<Uuid, String> {
+        let answer = self.transport.call(&MetadataRequest { topics: None, ..Default::default() }, None)?;
+        let response = answer.decode::<MetadataRequest<'_>>().map_err(failed)?;
+        let found = response.topics.iter().find(|topic| topic.name.as_deref() == Some(name));
+        // An id that no topic has.
+        Ok(found.map_or(Uuid::from_halves(7, 7), |topic| topic.topic_id))
+    }
+}
+
+impl<T: Transport> Target for Server<T> {
+    fn change_topic(&mut self, topic: &str, change: TopicChange) -> Answered<()> {
+        match change {
+            TopicChange::Create(partitions) => self.create_topic(topic, partitions),
+            TopicChange::Grow(partitions) => self.grow_topic(topic, partitions),
+            TopicChange::Delete => self.delete_topic(topic),
+        }
+    }
+
+    fn topics_changed(&mut self, topics: &[(String, i32)]) -> Result<(), String> {
+        self.barrier(topics)
+    }
+
+    fn await_topics(&mut self, topics: &[(String, i32)]) -> Result<(), String> {
+        self.barrier(topics)
+    }
+
+    fn configure(&mut self, group: &str, entries: &[(String, Option<String>)]) -> Answered<()> {
+        let config = |(key, value): &(String, Option<String>)| AlterableConfig {
+            name: key.clone().into(),
+            config_operation: if value.is_some() { CONFIG_SET } else { CONFIG_DELETE },
+            value: value.clone().map(Into::into),
+            ..AlterableConfig::default()
+        };
+        let resource = AlterConfigsResource {
+            resource_type: RESOURCE_TYPE_GROUP,
+            resource_name: group.to_owned().into(),
+            configs: entries.iter().map(config).collect(),
+            ..AlterConfigsResource::default()
+        };
+        let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+        let answer = self.transport.call(&request, None)?;
+        let response = answer.decode::<IncrementalAlterConfigsRequest<'_>>().map_err(failed)?;
+        let result = response.responses.first().ok_or("no resource in the answer")?;
+        self.has_new_configs |= result.error_code == 0;
+        Ok(outcome(result.error_code, result.error_message.as_deref()))
+    }
+
+    /// A topic of no use is created only because its arrival can be seen.
+    fn settle(&mut self) -> Result<(), String> {
+        if !self.has_new_configs {
+            return Ok(());
+        }
+        let topic = format!("probe-{}-{}", self.name, self.barriers);
+        match self.create_topic(&topic, 1)? {
+            Ok(()) => self.barrier(&[(topic, 1)]),
+            Err(refusal) => Err(format!("{topic}: {refusal:?}")),
+        }
+    }
+
+    /// The server was started for this script, with these settings.
+    fn set_up(&mut self, _: &[(String, String)]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Answered<HeartbeatAnswer> {
+        let request = convert::heartbeat_request(heartbeat);
+        let deadline_ms = self.transport.now_ms() + COORDINATOR_LIMIT_MS;
+        let received = loop {
+            let received = self.transport.call(&request, heartbeat.version)?;
+            let code = received.decode::<StreamsGroupHeartbeatRequest<'_>>().map_err(failed)?.error_code;
+            if !barrier::is_not_yet(code) || self.transport.now_ms() > deadline_ms {
+                break received;
+            }
+            self.transport.wait(1)?;
+        };
+        let response = received.decode::<StreamsGroupHeartbeatRequest<'_>>().map_err(failed)?;
+        let answer = convert::heartbeat_answer(&response);
+        Ok(outcome(response.error_code, response.error_message.as_deref()).map(|()| answer.clone()).map_err(
+            |refusal| {
+                let nothing = HeartbeatAnswer {
+                    acceptable_recovery_lag: -1,
+                    statuses: Some(Vec::new()),
+                    ..HeartbeatAnswer::default()
+                };
+                Refusal { besides: (answer != nothing).then(|| format!("{answer:?}")), ..refusal }
+            },
+        ))
+    }
+
+    fn lose_heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<(), String> {
+        self.transport.lose(&convert::heartbeat_request(heartbeat), heartbeat.version)
+    }
+
+    fn send_classic(&mut self, from: &ClassicName, request: &ClassicRequest) -> Result<(), String> {
+        classic::send(&mut self.transport, &classic::connection_of(from), request)
+    }
+
+    fn answer_classic(&mut self, from: &ClassicName, request: &ClassicRequest) -> Result<ClassicAnswer, String> {
+        let received = self.transport.receive(&classic::connection_of(from))?;
+        classic::answer(&received, &request.body)
+    }
+
+    /// Kafka gives an id before it has written that there is a group.
+    fn let_it_arrive(&mut self, group: &str) -> Result<(), String> {
+        classic::let_it_arrive(&mut self.transport, group)
+    }
+
+    fn close_classic(&mut self, from: &ClassicName) -> Result<(), String> {
+        self.transport.close(&classic::connection_of(from));
+        Ok(())
+    }
+
+    fn wait(&mut self, ms: u64) -> Result<(), String> {
+        self.transport.wait(ms)
+    }
+
+    fn close(&mut self, _: u64) -> Result<(), String> {
+        self.transport.close(MAIN);
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        self.transport.restart()?;
+        barrier::wait_for_coordinator(&mut self.transport)
+    }
+
+    fn cut_power(&mut self) -> Result<(), String> {
+        self.transport.cut_power()?;
+        barrier::wait_for_coordinator(&mut self.transport)
+    }
+
+    fn describe(&mut self, group: &str) -> Answered<Description> {
+        let request = StreamsGroupDescribeRequest { group_ids: vec![group.to_owned().into()], ..Default::default() };
+        let answer = self.transport.call(&request, None)?;
+        let response = answer.decode::<StreamsGroupDescribeRequest<'_>>().map_err(failed)?;
+        let group = response.groups.first().ok_or("no group in the answer")?;
+        Ok(outcome(group.error_code, group.error_message.as_deref()).map(|()| convert::description(group)))
+    }
+
+    fn describe_classic(&mut self, group: &str) -> Answered<ClassicDescription> {
+        let request = DescribeGroupsRequest { groups: vec![group.to_owned().into()], ..Default::default() };
+        let answer = self.transport.call(&request, None)?;
+        let response = answer.decode::<DescribeGroupsRequest<'_>>().map_err(failed)?;
+        let group = response.groups.first().ok_or("no group in the answer")?;
+        Ok(outcome(group.error_code, group.error_message.as_deref()).map(|()| classic::description(group)))
+    }
+
+    fn list(&mut self, states: &[String], types: &[String]) -> Answered<Vec<Listing>> {
+        let request = ListGroupsRequest {
+            states_filter: states.iter().map(|state| state.as_str().into()).collect(),
+            types_filter: types.iter().map(|group_type| group_type.as_str().into()).collect(),
+            ..ListGroupsRequest::default()
+        };
+        let answer = self.transport.call(&request, None)?;
+        let response = answer.decode::<ListGroupsRequest<'_>>().map_err(failed)?;
+        let listings = response.groups.iter().map(|group| Listing {
+            group_id: group.group_id.to_string(),
+            protocol_type: group.protocol_type.to_string(),
+            group_state: group.group_state.to_string(),
+            group_type: group.group_type.to_string(),
+        });
+        Ok(outcome(response.error_code, None).map(|()| listings.collect()))
+    }
+
+    fn delete(&mut self, group: &str) -> Answered<()> {
+        let request = DeleteGroupsRequest { groups_names: vec![group.to_owned().into()], ..Default::default() };
+        let answer = self.transport.call(&request, None)?;
+        let response = answer.decode::<DeleteGroupsRequest<'_>>().map_err(failed)?;
+        let result = response.results.first().ok_or("no group in the answer")?;
+        Ok(outcome(result.error_code, result.error_message.as_deref()))
+    }
+
+    fn commit(&mut self, words: &OffsetWords) -> Answered<Vec<OffsetOutcome>> {
+        let mut topics: Vec<OffsetCommitRequestTopic<'_>> = Vec::new();
+        let version = words.version.unwrap_or(COMMIT_BY_NAME);
+        for (name, partition, offset) in &words.partitions {
+            let partition = OffsetCommitRequestPartition {
+                partition_index: *partition,
+                committed_offset: *offset,
+                committed_leader_epoch: -1,
+                ..OffsetCommitRequestPartition::default()
+            };
+            match topics.iter_mut().find(|it| it.name == name.as_str()) {
+                Some(topic) => topic.partitions.push(partition),
+                None => {
+                    let topic_id = if version > COMMIT_BY_NAME { self.topic_id(name)? } else { Uuid::ZERO };
+                    let partitions = vec![partition];
+                    topics.push(OffsetCommitRequestTopic {
+                        name: name.clone().into(),
+                        topic_id,
+                        partitions,
+                        ..Default::default()
+                    });
+                }
+            }
+        }
+        let ids: Vec<(Uuid, String)> = topics.iter().map(|it| (it.topic_id, it.name.to_string())).collect();
+        let request = OffsetCommitRequest {
+            group_id: words.group.clone().into(),
+            generation_id_or_member_epoch: words.epoch,
+            member_id: words.member.clone().unwrap_or_default().into(),
+            group_instance_id: words.instance.clone().map(Into::into),
+            retention_time_ms: words.retention_ms.unwrap_or(-1),
+            topics,
+            ..OffsetCommitRequest::default()
+        };
+        let answer = self.transport.call(&request, Some(version))?;
+        let response = answer.decode::<OffsetCommitRequest<'_>>().map_err(failed)?;
+        let mut outcomes = Vec::new();
+        for topic in &response.topics {
+            let by_id = ids.iter().find(|(id, _)| version > COMMIT_BY_NAME && *id == topic.topic_id);
+            let name = by_id.map_or(&*topic.name, |(_, name)| name.as_str());
+            outcomes.extend(topic.partitions.iter().map(|it| offset_outcome(name, it.partition_index, it.error_code)));
+        }
+        Ok(Ok(outcomes))
+    }
+
+    fn fetch(&mut self, words: &OffsetWords) -> Answered<Vec<FetchedOffset>> {
+        let topics = by_topic(words).into_iter().map(|(topic, partition_indexes)| OffsetFetchRequestTopics {
+            name: topic.into(),
+            partition_indexes,
+            ..OffsetFetchRequestTopics::default()
+        });
+        let group = OffsetFetchRequestGroup {
+            group_id: words.group.clone().into(),
+            member_id: words.member.clone().map(Into::into),
+            member_epoch: words.epoch,
+            topics: if words.all { None } else { Some(topics.collect()) },
+            ..OffsetFetchRequestGroup::default()
+        };
+        let require_stable = words.require_stable;
+        let request = OffsetFetchRequest { groups: vec![group], require_stable, ..OffsetFetchRequest::default() };
+        let answer = self.transport.call(&request, Some(words.version.unwrap_or(FETCH_BY_NAME)))?;
+        let response = answer.decode::<OffsetFetchRequest<'_>>().map_err(failed)?;
+        let group = response.groups.first().ok_or("no group in the answer")?;
+        let each = group.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |it| (topic, it)));
+        let fetched = each.map(|(topic, it)| FetchedOffset {
+            topic: topic.name.to_string(),
+            partition: it.partition_index,
+            offset: it.committed_offset,
+            leader_epoch: it.committed_leader_epoch,
+            refusal: outcome(it.error_code, None).err(),
+        });
+        Ok(outcome(group.error_code, None).map(|()| fetched.collect()))
+    }
+
+    fn forget(&mut self, words: &OffsetWords) -> Answered<Vec<OffsetOutcome>> {
+        let topics = by_topic(words).into_iter().map(|(topic, indexes)| {
+            let partition = |partition_index| OffsetDeleteRequestPartition { partition_index };
+            OffsetDeleteRequestTopic { name: topic.into(), partitions: indexes.into_iter().map(partition).collect() }
+        });
+        let request = OffsetDeleteRequest { group_id: words.group.clone().into(), topics: topics.collect() };
+        let answer = self.transport.call(&request, None)?;
+        let response = answer.decode::<OffsetDeleteRequest<'_>>().map_err(failed)?;
+        let each = response.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |it| (topic, it)));
+        let outcomes = each.map(|(topic, it)| offset_outcome(&topic.name, it.partition_index, it.error_code));
+        Ok(outcome(response.error_code, None).map(|()| outcomes.collect()))
+    }
+
+    fn happened(&mut self) -> Result<Vec<Happened>, String> {
+        let records = self.written.read(&mut self.transport, &format!("{}.", self.name))?;
+        Ok(records.into_iter().map(|(group, record)| Happened::Record(group, record.into())).collect())
+    }
+}
+
+pub(crate) fn failed(error: impl Display) -> String {
+    error.to_string()
+}
+
+pub(crate) fn outcome(code: i16, text: Option<&str>) -> Result<(), Refusal> {
+    if code == 0 {
+        return Ok(());
+    }
+    let name = ErrorCode::from_code(code).map_or_else(|| format!("error {code}"), |code| code.name().to_owned());
+    Err(Refusal::new(name, text))
+}
+
+fn offset_outcome(topic: &str, partition: i32, code: i16) -> OffsetOutcome {
+    OffsetOutcome { topic: topic.to_owned(), partition, refusal: outcome(code, None).err() }
+}
+
+fn by_topic(words: &OffsetWords) -> BTreeMap<String, Vec<i32>> {
+    let mut topics: BTreeMap<String, Vec<i32>> = BTreeMap::new();
+    for (topic, partition, _) in &words.partitions {
+        topics.entry(topic.clone()).or_default().push(*partition);
+    }
+    topics
+}

@@ -1,0 +1,205 @@
+//! What somebody must be able to do to run scripts about groups.
+
+use crate::{
+    ClassicDescription, ClassicRequest, Heartbeat, JoinAnswer, LeaveAnswer, OffsetWords, SyncAnswer,
+    show::{Description, HeartbeatAnswer, Record},
+};
+
+/// A refusal, by Kafka's name of the error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The name.
+    pub name: String,
+    /// Its text, if there is one.
+    pub text: Option<String>,
+    /// What the answer holds besides, which it should not.
+    pub besides: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal that holds nothing besides.
+    pub fn new(name: impl Into<String>, text: Option<&str>) -> Self {
+        Self { name: name.into(), text: text.map(str::to_owned), besides: None }
+    }
+}
+
+/// What was answered; the outer error: the command cannot be carried out at all.
+pub type Answered<T> = Result<Result<T, Refusal>, String>;
+
+/// A change of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TopicChange {
+    /// It is created with so many partitions.
+    Create(i32),
+    /// It is there and gets so many partitions.
+    Grow(i32),
+    /// It is there and is deleted.
+    Delete,
+}
+
+/// A group in a list of groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields of ListGroups, by their names")]
+pub struct Listing {
+    pub group_id: String,
+    pub protocol_type: String,
+    pub group_state: String,
+    pub group_type: String,
+}
+
+/// What was answered about one partition of a commit or of a deletion of offsets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetOutcome {
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// Why it was refused.
+    pub refusal: Option<Refusal>,
+}
+
+/// A committed offset as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedOffset {
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// The offset, -1 for none.
+    pub offset: i64,
+    /// The leader epoch, -1 for none.
+    pub leader_epoch: i32,
+    /// Why it was refused.
+    pub refusal: Option<Refusal>,
+}
+
+/// A member of a classic group, as the script calls it; on a server it has a connection of its own, because an answer
+/// may have to wait.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClassicName {
+    /// Its group.
+    pub group: String,
+    /// Its own name.
+    pub member: String,
+}
+
+/// What a classic member was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClassicAnswer {
+    /// To a join.
+    Join(JoinAnswer),
+    /// To a sync.
+    Sync(SyncAnswer),
+    /// To a heartbeat: an error by Kafka's name, or nothing.
+    Beat(String),
+    /// To a leave.
+    Leave(LeaveAnswer),
+}
+
+/// What a command led to, besides its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// A timer fired, so many milliseconds after the command began; what follows is its work.
+    Timer(u64),
+    /// A record of this group was written.
+    Record(String, Box<Record>),
+    /// A group asks for these topics to be created.
+    Creation(Vec<(String, i32)>),
+}
+
+/// Who carries out the commands of a script: a machine, a simulated server, a real one.
+///
+/// What only some can do is refused by the others: such a script is not for them.
+pub trait Target {
+    /// Changes a topic; whoever depends on it may hear of it later.
+    fn change_topic(&mut self, topic: &str, change: TopicChange) -> Answered<()>;
+
+    /// These topics were changed: from now on everybody knows.
+    fn topics_changed(&mut self, topics: &[(String, i32)]) -> Result<(), String>;
+
+    /// Waits until the server has created these topics itself.
+    fn await_topics(&mut self, topics: &[(String, i32)]) -> Result<(), String>;
+
+    /// Changes topics without telling the machine.
+    fn change_topics_unheard(&mut self, _: &[(String, i32)]) -> Result<(), String> {
+        only("a machine can fail to hear of topics")
+    }
+
+    /// The server has tried to create topics; with a text it could not.
+    fn creation_ended(&mut self, _: &[(String, Option<String>)]) -> Result<(), String> {
+        only("a machine can be told that topics were created")
+    }
+
+    /// Begins with these settings of the server; the first command of a script.
+    fn set_up(&mut self, entries: &[(String, String)]) -> Result<(), String>;
+
+    /// Changes settings of a group.
+    fn configure(&mut self, group: &str, entries: &[(String, Option<String>)]) -> Answered<()>;
+
+    /// Whatever was changed before is known to everybody from now on.
+    fn settle(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Sends a heartbeat.
+    fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Answered<HeartbeatAnswer>;
+
+    /// Sends a heartbeat that is carried out, but whose answer gets lost with its connection.
+    fn lose_heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<(), String>;
+
+    /// Sends what a classic member asks, without waiting for the answer.
+    fn send_classic(&mut self, from: &ClassicName, request: &ClassicRequest) -> Result<(), String>;
+
+    /// Waits for the answer to what a classic member has asked.
+    fn answer_classic(&mut self, from: &ClassicName, request: &ClassicRequest) -> Result<ClassicAnswer, String>;
+
+    /// Whatever classic members of the group have sent before has been looked at from now on.
+    fn let_it_arrive(&mut self, _group: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Closes a classic member's connection.
+    fn close_classic(&mut self, from: &ClassicName) -> Result<(), String>;
+
+    /// Lets time pass.
+    fn wait(&mut self, ms: u64) -> Result<(), String>;
+
+    /// Closes a connection; only a machine has others than 0.
+    fn close(&mut self, connection: u64) -> Result<(), String>;
+
+    /// Kills the server and starts it again.
+    fn restart(&mut self) -> Result<(), String>;
+
+    /// Cuts the power of the server's machine, and starts it again.
+    fn cut_power(&mut self) -> Result<(), String> {
+        only("a machine and a simulated server can lose their power")
+    }
+
+    /// Describes a group.
+    fn describe(&mut self, group: &str) -> Answered<Description>;
+
+    /// Describes a classic group.
+    fn describe_classic(&mut self, group: &str) -> Answered<ClassicDescription>;
+
+    /// Lists groups.
+    fn list(&mut self, states: &[String], types: &[String]) -> Answered<Vec<Listing>>;
+
+    /// Deletes a group.
+    fn delete(&mut self, group: &str) -> Answered<()>;
+
+    /// Commits offsets.
+    fn commit(&mut self, words: &OffsetWords) -> Answered<Vec<OffsetOutcome>>;
+
+    /// Reads committed offsets.
+    fn fetch(&mut self, words: &OffsetWords) -> Answered<Vec<FetchedOffset>>;
+
+    /// Deletes committed offsets.
+    fn forget(&mut self, words: &OffsetWords) -> Answered<Vec<OffsetOutcome>>;
+
+    /// What has happened since the last call, in order.
+    fn happened(&mut self) -> Result<Vec<Happened>, String>;
+}
+
+fn only(what: &str) -> Result<(), String> {
+    Err(format!("only {what}"))
+}
