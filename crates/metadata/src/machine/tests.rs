@@ -1,6 +1,4 @@
-//! Scripts: commands in, records, effects and replies out. `UPDATE_EXPECT=1` rewrites what follows each command.
-//!
-//! After every command the state is rebuilt from all records so far and compared with the live one.
+//! Scripts, and what they cannot say: limits, records that contradict the state, readers of old images.
 
 mod script;
 
@@ -92,11 +90,8 @@ macro_rules! script {
         $(
             #[test]
             fn $test() {
-                let text = include_str!(concat!("../../testdata/scripts/", stringify!($test), ".txt"));
-                let file = concat!("../../testdata/scripts/", stringify!($test), ".txt");
-                let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/machine").join(file);
-                let expected = path.canonicalize().unwrap();
-                expect_test::expect_file![expected].assert_eq(&script::run(text));
+                let file = concat!("testdata/scripts/", stringify!($test), ".txt");
+                script::check(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
             }
         )*
     };
