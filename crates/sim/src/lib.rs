@@ -21,6 +21,7 @@ mod network;
 mod options;
 mod oracle;
 mod queue;
+mod script;
 mod server;
 mod shell;
 mod suspended;
@@ -28,5 +29,6 @@ mod trace;
 mod world;
 
 pub use fixed::FIXED_SEEDS;
+pub use script::check_script;
 pub use trace::{Mode, Totals};
 pub use world::{Outcome, run};

@@ -1,6 +1,7 @@
 //! The simulator's command line: one seed, many seeds, the story of a seed.
 
 use std::{
+    path::PathBuf,
     process::ExitCode,
     sync::{
         Mutex, PoisonError,
@@ -10,7 +11,7 @@ use std::{
 };
 
 use clap::{Args, Parser, Subcommand};
-use riparian_sim::{FIXED_SEEDS, Mode, Outcome, Totals, run};
+use riparian_sim::{FIXED_SEEDS, Mode, Outcome, Totals, check_script, run};
 
 #[derive(Parser)]
 #[command(name = "sim", about = "Runs the whole server with its clients in virtual time; the same seed, the same run")]
@@ -50,6 +51,18 @@ enum Word {
         /// Only the bug of this name
         #[arg(long)]
         bug: Option<String>,
+    },
+    /// Run scripts against the simulated server
+    Script {
+        /// The files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Seeds from 1 on, with which each is run
+        #[arg(long, default_value_t = 1)]
+        seeds: u64,
+        /// Show what happened, one line per event
+        #[arg(long)]
+        show: bool,
     },
     /// Tell the story of a seed, one line per event
     Show {
@@ -92,6 +105,7 @@ fn main() -> ExitCode {
         Word::Ci { seeds, seconds } => ci(seeds, seconds),
         #[cfg(feature = "planted-bugs")]
         Word::Planted { seeds, bug } => planted(seeds, bug.as_deref()),
+        Word::Script { files, seeds, show } => scripts(&files, seeds, show),
         Word::Show { seed } => show(seed),
     }
 }
@@ -106,6 +120,22 @@ fn show(seed: u64) -> ExitCode {
     outcome.trace.iter().for_each(|line| print(line));
     print(&summary(&outcome));
     report(&outcome)
+}
+
+fn scripts(files: &[PathBuf], seeds: u64, show: bool) -> ExitCode {
+    let mut failed = 0;
+    for file in files {
+        let mode = if show { Mode::Keep } else { Mode::HashOnly };
+        let failure = (1..=seeds).find_map(|seed| {
+            let (outcome, result) = check_script(file, seed, mode, false);
+            outcome.trace.iter().for_each(|line| print(line));
+            result.err().map(|failure| format!("{}, seed {seed}:\n{failure}", file.display()))
+        });
+        failed += usize::from(failure.is_some());
+        failure.iter().for_each(|failure| print(failure));
+    }
+    print(&format!("test result: {} passed; {failed} failed", files.len() - failed));
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn report(outcome: &Outcome) -> ExitCode {

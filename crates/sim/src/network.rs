@@ -176,6 +176,11 @@ impl Core {
         self.after_us(second_us, Event::ServerHears(number));
     }
 
+    /// Whether an answer is on its way to the client.
+    pub(crate) fn has_reply(&self, number: u64) -> bool {
+        self.links.get(&number).is_some_and(|link| !link.to_client.is_empty())
+    }
+
     /// The server is gone: answers that left arrive, everything else is lost.
     pub(crate) fn break_all_links(&mut self) {
         self.link_of.clear();

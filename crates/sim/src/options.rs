@@ -29,6 +29,8 @@ pub(crate) struct Options {
     /// Targets are computed when their reason arises.
     pub(crate) fast_rebalance: bool,
     pub(crate) faults: Faults,
+    /// The server's settings for scripts; they are not made of the sizes above.
+    pub(crate) settings: Vec<(String, String)>,
 }
 
 /// One streams group.
@@ -128,11 +130,32 @@ impl Options {
             standbys: if p.chance(2) { 0 } else { 1 + p.below(2) },
             fast_rebalance: seed % 2 == 1,
             faults: Faults::draw(p, members_total),
+            settings: Vec::new(),
         }
+    }
+
+    /// A server with these settings, and nobody but who runs a script; nothing goes wrong by itself.
+    pub(crate) fn for_scripts(settings: Vec<(String, String)>) -> Self {
+        let base = Self::of_seed(0);
+        let faults = Faults {
+            one_in_inside_disk: 0,
+            down_ms_max: 1,
+            one_in_dropped: 0,
+            latency_us_max: 1,
+            one_in_late: 0,
+            sync_us_max: 100,
+            one_in_slow_sync: 0,
+            one_in_suspended: 0,
+            ..base.faults
+        };
+        Self { faults, settings, ..base }
     }
 
     /// The server's settings.
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
+        if !self.settings.is_empty() {
+            return self.settings.clone();
+        }
         let settings: [(&str, u64); 13] = [
             ("offsets.topic.num.partitions", self.offsets_partitions),
             ("group.streams.min.session.timeout.ms", 100),

@@ -62,6 +62,11 @@ impl Queue {
         self.events.insert((at_us, prng.next_u64(), self.count), event);
     }
 
+    /// When the next event is due.
+    pub(crate) fn next_us(&self) -> Option<u64> {
+        self.events.first_key_value().map(|((at_us, ..), _)| *at_us)
+    }
+
     pub(crate) fn pop(&mut self) -> Option<(u64, Event)> {
         self.events.pop_first().map(|((at_us, _, _), event)| (at_us, event))
     }

@@ -1,0 +1,34 @@
+//! The scripts of `tests/scripts`, and those of `testdata` that only a simulated server can run, with several seeds each:
+//! what luck decides must not show.
+
+use std::path::{Path, PathBuf};
+
+use riparian_sim::{Mode, check_script};
+
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=2;
+
+fn check_all(dir: &str, rewritable: bool) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(dir);
+    let entries = std::fs::read_dir(&dir).expect("the scripts are there");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a listed file is there").path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    let runs = paths.iter().flat_map(|path| SEEDS.map(move |seed| (path, seed)));
+    let failures: Vec<String> = runs
+        .filter_map(|(path, seed)| {
+            let (_, result) = check_script(path, seed, Mode::HashOnly, rewritable);
+            result.err().map(|failure| format!("{}, seed {seed}:\n{failure}", path.display()))
+        })
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn scripts_of_the_servers_hold_in_the_simulator() {
+    check_all("../../tests/scripts", false);
+}
+
+#[test]
+fn scripts_about_power_hold() {
+    check_all("testdata", true);
+}
