@@ -157,3 +157,22 @@ fn s_10_what_is_due_at_once_is_not_tried_in_a_loop_while_the_disk_is_full() {
     pause(&mut server);
     assert_eq!(server.ask(&join("m"), 1, |r| r.error_code), 0);
 }
+
+#[test]
+fn s_10_what_is_due_on_a_full_disk_is_not_tried_without_end() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start_with(&disk, &[("group.streams.initial.rebalance.delay.ms", "100")]);
+    server.create_topic("words", 1);
+    let epoch = server.ask(&join("m"), 1, |r| r.member_epoch);
+    disk.set_faults(MemFaults { capacity_bytes: Some(disk.used_bytes()), ..MemFaults::default() });
+    for _ in 0..20 {
+        server.shell.now_ms.fetch_add(100, Ordering::Relaxed);
+        // It would never come back.
+        server.broker.on_time(server.shell.now());
+        server.shell.run_jobs();
+    }
+    disk.set_faults(MemFaults::default());
+    pause(&mut server);
+    let (code, now_at) = beat(&mut server, epoch);
+    assert!(code == 0 && now_at >= epoch, "{code} {now_at}");
+}
