@@ -6,7 +6,9 @@ use crate::core::Core;
 
 pub(crate) mod admin;
 pub(crate) mod auditor;
+pub(crate) mod classic;
 pub(crate) mod member;
+pub(crate) mod onlooker;
 pub(crate) mod producer;
 pub(crate) mod reader;
 

@@ -19,6 +19,7 @@ pub(crate) struct Client {
     /// A timer is under way that looks after the oldest of them.
     is_watched: bool,
     client_id: &'static str,
+    timeout_ms: u64,
 }
 
 /// How long a client waits for an answer: longer than everything takes that may be late on the way.
@@ -29,7 +30,13 @@ const WATCH: u64 = u64::MAX;
 
 impl Client {
     pub(crate) fn new(actor: usize, client_id: &'static str) -> Self {
-        Self { actor, link: None, next_correlation: 0, waiting: VecDeque::new(), is_watched: false, client_id }
+        let waiting = VecDeque::new();
+        Self { actor, link: None, next_correlation: 0, waiting, is_watched: false, client_id, timeout_ms: TIMEOUT_MS }
+    }
+
+    /// It asks what may be answered late.
+    pub(crate) fn with_timeout_ms(self, timeout_ms: u64) -> Self {
+        Self { timeout_ms, ..self }
     }
 
     /// Sends a request; its correlation id, or none if the server can't be reached.
@@ -62,7 +69,7 @@ impl Client {
     fn watch(&mut self, core: &mut Core, sent_us: u64) {
         self.is_watched = true;
         let event = Event::Timer { actor: self.actor, token: WATCH };
-        core.queue.add(sent_us + TIMEOUT_MS * 1000, &mut core.prng, event);
+        core.queue.add(sent_us + self.timeout_ms * 1000, &mut core.prng, event);
     }
 
     /// Whether this timer is the watch's; if so and a request has waited for too long, the connection is closed.
@@ -73,7 +80,7 @@ impl Client {
         }
         self.is_watched = false;
         let Some((_, sent_us)) = self.waiting.front().copied() else { return Watch::AllWell };
-        if sent_us + TIMEOUT_MS * 1000 > core.now_us {
+        if sent_us + self.timeout_ms * 1000 > core.now_us {
             self.watch(core, sent_us);
             return Watch::AllWell;
         }

@@ -8,7 +8,7 @@ use riparian_types::Prng;
 use crate::{
     network::Link,
     options::{EveryMs, Options},
-    oracle::{commits::Commits, contents::Contents, groups::GroupRecords, ownership::Ownership},
+    oracle::{classic::Beliefs, commits::Commits, contents::Contents, groups::GroupRecords, ownership::Ownership},
     queue::{Event, Queue},
     server::Server,
     trace::{Mode, Totals, Trace},
@@ -45,6 +45,7 @@ pub(crate) struct Core {
 
     pub(crate) records: GroupRecords,
     pub(crate) owners: Ownership,
+    pub(crate) beliefs: Beliefs,
     pub(crate) contents: Contents,
     pub(crate) commits: Commits,
     /// What the administrator knows to exist once the faults have stopped: partitions by topic.
@@ -73,10 +74,19 @@ impl Core {
             paused_until_us: Vec::new(),
             records: GroupRecords::default(),
             owners: Ownership::default(),
+            beliefs: Beliefs::default(),
             contents: Contents::default(),
             commits: Commits::default(),
             topics: BTreeMap::new(),
         }
+    }
+
+    /// A group of all kinds, and the partitions of the topic that it reads.
+    pub(crate) fn source(&self, index: usize) -> (String, i32) {
+        self.options
+            .sources()
+            .nth(index)
+            .map_or_else(Default::default, |(name, partitions)| (name.to_owned(), partitions))
     }
 
     /// Writes a line.

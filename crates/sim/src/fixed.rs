@@ -1,4 +1,8 @@
 //! Seeds that every test run runs.
 
-/// Seeds that once failed, each added with its repair, and a few that have a bit of everything.
-pub const FIXED_SEEDS: &[u64] = &[1056, 1758, 3, 16];
+use crate::options::Groups;
+
+/// Seeds that once failed, each added with its repair and the groups that it was run with, and a few that have a bit of
+/// everything.
+pub const FIXED_SEEDS: &[(u64, Groups)] =
+    &[(1056, Groups::Streams), (1758, Groups::Streams), (3, Groups::Mixed), (16, Groups::Mixed)];

@@ -18,6 +18,7 @@ mod core;
 mod disk;
 mod fixed;
 mod network;
+mod opaque;
 mod options;
 mod oracle;
 mod queue;
@@ -29,6 +30,7 @@ mod trace;
 mod world;
 
 pub use fixed::FIXED_SEEDS;
+pub use options::Groups;
 pub use script::check_script;
 pub use trace::{Mode, Totals};
 pub use world::{Outcome, run};

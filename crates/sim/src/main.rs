@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::{Args, Parser, Subcommand};
-use riparian_sim::{FIXED_SEEDS, Mode, Outcome, Totals, check_script, run};
+use riparian_sim::{FIXED_SEEDS, Groups, Mode, Outcome, Totals, check_script, run};
 
 #[derive(Parser)]
 #[command(name = "sim", about = "Runs the whole server with its clients in virtual time; the same seed, the same run")]
@@ -32,6 +32,9 @@ enum Word {
         /// The first seed
         #[arg(long, default_value_t = 1)]
         from: u64,
+        /// Which kinds of groups
+        #[arg(long, default_value = "mixed")]
+        groups: Groups,
     },
     /// What the tests run: the same seed twice, then fixed seeds, then random seeds for a while
     Ci {
@@ -68,6 +71,9 @@ enum Word {
     Show {
         /// The seed
         seed: u64,
+        /// Which kinds of groups
+        #[arg(long, default_value = "mixed")]
+        groups: Groups,
     },
 }
 
@@ -85,6 +91,9 @@ struct RunOptions {
     /// Where random seeds begin; the clock decides if it is not given
     #[arg(long)]
     from: Option<u64>,
+    /// Which kinds of groups
+    #[arg(long, default_value = "mixed")]
+    groups: Groups,
     /// Threads
     #[arg(long, default_value_t = 2)]
     threads: u64,
@@ -101,12 +110,12 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 fn main() -> ExitCode {
     match Arguments::parse().word {
         Word::Run(options) => run_seeds(&options),
-        Word::Meta { seeds, from } => meta(from, seeds),
+        Word::Meta { seeds, from, groups } => meta(from, seeds, groups),
         Word::Ci { seeds, seconds } => ci(seeds, seconds),
         #[cfg(feature = "planted-bugs")]
         Word::Planted { seeds, bug } => planted(seeds, bug.as_deref()),
         Word::Script { files, seeds, show } => scripts(&files, seeds, show),
-        Word::Show { seed } => show(seed),
+        Word::Show { seed, groups } => show(seed, groups),
     }
 }
 
@@ -115,8 +124,8 @@ fn print(text: &str) {
     println!("{text}");
 }
 
-fn show(seed: u64) -> ExitCode {
-    let outcome = run(seed, Mode::Keep);
+fn show(seed: u64, groups: Groups) -> ExitCode {
+    let outcome = run(seed, groups, Mode::Keep);
     outcome.trace.iter().for_each(|line| print(line));
     print(&summary(&outcome));
     report(&outcome)
@@ -142,14 +151,17 @@ fn report(outcome: &Outcome) -> ExitCode {
     match &outcome.failure {
         None => ExitCode::SUCCESS,
         Some(failure) => {
-            print(&failed(outcome.seed, failure));
+            print(&failed(outcome.seed, outcome.groups, failure));
             ExitCode::FAILURE
         }
     }
 }
 
-fn failed(seed: u64, failure: &str) -> String {
-    format!("FAILED seed {seed}: {failure}\n  its story: cargo run --profile sim -p riparian-sim -- show {seed}")
+fn failed(seed: u64, groups: Groups, failure: &str) -> String {
+    let option = if groups == Groups::Mixed { String::new() } else { format!(" --groups {}", groups.name()) };
+    format!(
+        "FAILED seed {seed}: {failure}\n  its story: cargo run --profile sim -p riparian-sim -- show {seed}{option}"
+    )
 }
 
 fn summary(outcome: &Outcome) -> String {
@@ -159,13 +171,23 @@ fn summary(outcome: &Outcome) -> String {
 
 /// Meta, fixed seeds, random seeds; the closing line is counted by `cargo xtask test`.
 fn ci(seeds: u64, seconds: u64) -> ExitCode {
-    if meta(1, 10) != ExitCode::SUCCESS {
+    if meta(1, 10, Groups::Mixed) != ExitCode::SUCCESS {
         return ExitCode::FAILURE;
     }
-    let options =
-        RunOptions { seed: None, seeds: Some((1, seeds + 1)), seconds: None, from: None, threads: 2, each: false };
+    let options = RunOptions {
+        seed: None,
+        seeds: Some((1, seeds + 1)),
+        seconds: None,
+        from: None,
+        groups: Groups::Mixed,
+        threads: 2,
+        each: false,
+    };
     let mut fixed = sum_of(&options);
-    FIXED_SEEDS.iter().filter(|seed| **seed > seeds).for_each(|seed| fixed.add(run(*seed, Mode::HashOnly)));
+    let is_run = |seed: u64, groups: Groups| groups == Groups::Mixed && seed <= seeds;
+    for &(seed, groups) in FIXED_SEEDS.iter().filter(|(seed, groups)| !is_run(*seed, *groups)) {
+        fixed.add(run(seed, groups, Mode::HashOnly));
+    }
     fixed.show();
     let random = sum_of(&RunOptions { seeds: None, seconds: Some(seconds), ..options });
     random.show();
@@ -185,9 +207,9 @@ fn ci(seeds: u64, seconds: u64) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn meta(from: u64, seeds: u64) -> ExitCode {
+fn meta(from: u64, seeds: u64, groups: Groups) -> ExitCode {
     for seed in from..from + seeds {
-        let (first, second) = (run(seed, Mode::Keep), run(seed, Mode::Keep));
+        let (first, second) = (run(seed, groups, Mode::Keep), run(seed, groups, Mode::Keep));
         let differs = first.trace.iter().zip(&second.trace).position(|(a, b)| a != b);
         if let Some(line) = differs {
             print(&format!(
@@ -215,7 +237,7 @@ fn planted(seeds: u64, only: Option<&str>) -> ExitCode {
     }
     for bug in Bug::ALL.iter().filter(|bug| only.is_none_or(|name| format!("{bug:?}") == name)) {
         plant(Some(*bug));
-        let found = (1..=seeds).find_map(|seed| Some((seed, run(seed, Mode::HashOnly).failure?)));
+        let found = (1..=seeds).find_map(|seed| Some((seed, run(seed, Groups::Mixed, Mode::HashOnly).failure?)));
         plant(None);
         match found {
             Some((seed, failure)) => print(&format!("{bug:?}: found by seed {seed}: {failure}")),
@@ -237,7 +259,7 @@ const EVENTS_MIN: u64 = 1000;
 struct Sum {
     totals: Totals,
     seeds: u64,
-    failures: Vec<(u64, String)>,
+    failures: Vec<(u64, Groups, String)>,
     /// Seeds without a crash, drop, expiry or move.
     dull: u64,
     /// Seeds with too few events.
@@ -272,7 +294,7 @@ fn sum_of(options: &RunOptions) -> Sum {
                     if seed >= to {
                         return;
                     }
-                    let outcome = run(seed, Mode::HashOnly);
+                    let outcome = run(seed, options.groups, Mode::HashOnly);
                     let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
                     if options.each || outcome.failure.is_some() {
                         print(&summary(&outcome));
@@ -301,8 +323,8 @@ impl Sum {
             self.fewest_events.unwrap_or(0),
             self.totals
         ));
-        for (seed, failure) in &self.failures {
-            print(&failed(*seed, failure));
+        for (seed, groups, failure) in &self.failures {
+            print(&failed(*seed, *groups, failure));
         }
     }
 
@@ -330,7 +352,7 @@ impl Sum {
         }
         self.fewest_events = Some(self.fewest_events.map_or(outcome.events, |fewest| fewest.min(outcome.events)));
         self.totals.merge(totals);
-        self.failures.extend(outcome.failure.map(|failure| (outcome.seed, failure)));
+        self.failures.extend(outcome.failure.map(|failure| (outcome.seed, outcome.groups, failure)));
     }
 }
 

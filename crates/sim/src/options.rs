@@ -5,6 +5,11 @@
 
 use riparian_types::Prng;
 
+pub(crate) use classic::ClassicOptions;
+pub use classic::Groups;
+
+mod classic;
+
 /// How often something happens: once in this many milliseconds on average; 0 for never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EveryMs(pub(crate) u64);
@@ -13,6 +18,7 @@ pub(crate) struct EveryMs(pub(crate) u64);
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) groups: Vec<GroupOptions>,
+    pub(crate) classic: Vec<ClassicOptions>,
     pub(crate) producers: u64,
     pub(crate) readers: u64,
     pub(crate) data_partitions: i32,
@@ -24,6 +30,7 @@ pub(crate) struct Options {
     pub(crate) heartbeat_interval_ms: u64,
     pub(crate) rebalance_timeout_ms: u64,
     pub(crate) initial_delay_ms: u64,
+    pub(crate) classic_initial_delay_ms: u64,
     pub(crate) assignment_interval_ms: u64,
     pub(crate) standbys: u64,
     /// Targets are computed when their reason arises.
@@ -78,7 +85,24 @@ pub(crate) struct Faults {
 
 impl Options {
     /// What this seed makes of a run.
-    pub(crate) fn of_seed(seed: u64) -> Self {
+    pub(crate) fn of_seed(seed: u64, groups: Groups) -> Self {
+        let mut options = Self::of_streams(seed);
+        options.mix(seed, groups);
+        options
+    }
+
+    /// The names of all groups and how many partitions the topic has that each reads.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (&str, i32)> {
+        let streams = self.groups.iter().map(|group| (&*group.name, group.partitions));
+        streams.chain(self.classic.iter().map(|group| (&*group.name, group.partitions)))
+    }
+
+    /// Small groups are watched for longer: every seed gives about as many events.
+    fn faults_ms(members: u64) -> u64 {
+        (30_000 + 750_000 / members).min(120_000)
+    }
+
+    fn of_streams(seed: u64) -> Self {
         let mut prng = Prng::new(seed ^ 0x5157_a12d_0000_0001);
         let p = &mut prng;
         let size = p.below(100);
@@ -91,8 +115,7 @@ impl Options {
         };
         let session_timeout_ms = 3000 + p.below(12_000);
         let heartbeat_interval_ms = 400 + p.below(session_timeout_ms / 4);
-        // Small groups are watched for longer: every seed gives about as many events.
-        let faults_ms = (30_000 + 750_000 / members_total).min(120_000);
+        let faults_ms = Self::faults_ms(members_total);
         let group_count = 1 + p.below(if members_total < 6 { 2 } else { 4 });
         let has_giant = members_total >= 250 && group_count > 1;
         let groups = (0..group_count)
@@ -116,6 +139,7 @@ impl Options {
             .collect();
         Self {
             groups,
+            classic: Vec::new(),
             producers: 1 + p.below(3),
             readers: 1 + p.below(2),
             data_partitions: 1 + p.below(4) as i32,
@@ -126,6 +150,7 @@ impl Options {
             heartbeat_interval_ms,
             rebalance_timeout_ms: 5000 + p.below(30_000),
             initial_delay_ms: if p.chance(2) { 0 } else { p.below(4000) },
+            classic_initial_delay_ms: 0,
             assignment_interval_ms: if p.chance(2) { 0 } else { p.below(3000) },
             standbys: if p.chance(2) { 0 } else { 1 + p.below(2) },
             fast_rebalance: seed % 2 == 1,
@@ -136,7 +161,7 @@ impl Options {
 
     /// A server with these settings, and nobody but who runs a script; nothing goes wrong by itself.
     pub(crate) fn for_scripts(settings: Vec<(String, String)>) -> Self {
-        let base = Self::of_seed(0);
+        let base = Self::of_seed(0, Groups::Streams);
         let faults = Faults {
             one_in_inside_disk: 0,
             down_ms_max: 1,
@@ -156,7 +181,7 @@ impl Options {
         if !self.settings.is_empty() {
             return self.settings.clone();
         }
-        let settings: [(&str, u64); 13] = [
+        let settings: [(&str, u64); 15] = [
             ("offsets.topic.num.partitions", self.offsets_partitions),
             ("group.streams.min.session.timeout.ms", 100),
             ("group.streams.session.timeout.ms", self.session_timeout_ms),
@@ -168,6 +193,8 @@ impl Options {
             ("group.streams.assignment.interval.ms", self.assignment_interval_ms),
             ("group.streams.max.assignment.interval.ms", 15_000),
             ("group.streams.num.standby.replicas", self.standbys),
+            ("group.min.session.timeout.ms", 100),
+            ("group.initial.rebalance.delay.ms", self.classic_initial_delay_ms),
             ("offsets.retention.check.interval.ms", 20_000),
             ("log.flush.offset.checkpoint.interval.ms", 7000),
         ];

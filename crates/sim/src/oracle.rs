@@ -1,5 +1,6 @@
 //! What must be true, kept apart from the server: each oracle has its own simple picture of the world.
 
+pub(crate) mod classic;
 pub(crate) mod commits;
 pub(crate) mod contents;
 pub(crate) mod groups;

@@ -20,7 +20,7 @@ use crate::{
     actors::Actor,
     core::Core,
     disk::Death,
-    options::Options,
+    options::{Groups, Options},
     queue::Event,
     trace::Mode,
     world::{Outcome, World},
@@ -54,7 +54,8 @@ pub fn check_script(path: &Path, seed: u64, mode: Mode, rewritable: bool) -> (Ou
             .and_then(|script| script.check(Runner::Riparian, &mut carry_out).map_err(|error| error.to_string())),
     };
     drop(session);
-    let outcome = Rc::into_inner(shared).expect("the session had the other one").into_inner().world.finish(seed);
+    let outcome =
+        Rc::into_inner(shared).expect("the session had the other one").into_inner().world.finish(seed, Groups::Streams);
     let broken = outcome.failure.clone().map_or(Ok(()), Err);
     let result = broken.and(checked);
     (outcome, result)

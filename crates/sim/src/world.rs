@@ -8,11 +8,12 @@ use std::{
 
 use crate::{
     actors::{
-        Actor, admin::Admin, auditor::Auditor, member::Member, member::source_topic, producer::Producer, reader::Reader,
+        Actor, admin::Admin, auditor::Auditor, classic, classic::Consumer, member::Member, member::source_topic,
+        onlooker::Onlooker, producer::Producer, reader::Reader,
     },
     core::Core,
     disk::Death,
-    options::{GroupOptions, Options},
+    options::{GroupOptions, Groups, Options},
     oracle::Task,
     queue::{Event, FaultKind},
     trace::{Mode, Totals},
@@ -28,6 +29,8 @@ const LOOK_MS: u64 = 500;
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
+    /// Which kinds of groups there were to be.
+    pub groups: Groups,
     /// The promise that was broken.
     pub failure: Option<String>,
     /// Over all lines of the trace.
@@ -57,13 +60,13 @@ thread_local! {
 }
 
 /// Runs a seed.
-pub fn run(seed: u64, mode: Mode) -> Outcome {
-    let mut world = World::new(Options::of_seed(seed), seed, mode);
+pub fn run(seed: u64, groups: Groups, mode: Mode) -> Outcome {
+    let mut world = World::new(Options::of_seed(seed, groups), seed, mode);
     world.begin();
     while !world.is_over && world.core.failure.is_none() {
         world.step();
     }
-    world.finish(seed)
+    world.finish(seed, groups)
 }
 
 /// The panic that was noted on this thread, if there was one.
@@ -101,6 +104,11 @@ impl World {
     fn begin(&mut self) {
         let options = self.core.options.clone();
         self.core.say(format_args!("{options:?}"));
+        if !options.classic.is_empty() {
+            let kind = if options.groups.is_empty() { "runs with classic groups only" } else { "runs with both kinds" };
+            self.core.totals.add(kind, 1);
+            self.core.records.reads_assignments = true;
+        }
         self.add("admin".to_owned(), |actor, _| Box::new(Admin::new(actor)));
         self.add("auditor".to_owned(), |actor, _| Box::new(Auditor::new(actor)));
         for index in 0..options.producers {
@@ -113,6 +121,15 @@ impl World {
             for index in 0..group.members {
                 let name = format!("{}.m{index}", group.name);
                 self.add(name, |actor, core| Box::new(Member::new(actor, group, index, core)));
+            }
+        }
+        if !options.classic.is_empty() {
+            self.add("onlooker".to_owned(), |actor, _| Box::new(Onlooker::new(actor)));
+        }
+        for group in &options.classic {
+            for index in 0..group.members {
+                let name = format!("{}.m{index}", group.name);
+                self.add(name, |actor, core| Box::new(Consumer::new(actor, group, index, core)));
             }
         }
         self.core.after_us(0, Event::Start);
@@ -230,17 +247,22 @@ impl World {
         }
         let actor = self.actors.iter().find_map(|actor| actor.unfinished(core));
         let group = || core.options.groups.iter().find_map(|group| unfinished_group(core, group));
+        let classic = || core.options.classic.iter().find_map(|group| classic::unfinished_group(core, group));
         let unread = || {
             let unread = core.contents.unread();
             (unread > 0).then(|| format!("{unread} acknowledged records are not read"))
         };
-        actor.or_else(group).or_else(unread)
+        actor.or_else(group).or_else(classic).or_else(unread)
     }
 
-    pub(crate) fn finish(self, seed: u64) -> Outcome {
+    pub(crate) fn finish(self, seed: u64, groups: Groups) -> Outcome {
         let mut core = self.core;
-        core.totals.add("moves", core.records.moves);
-        core.totals.add("expiries", core.records.expiries);
+        let classic = core.records.classic;
+        core.totals.add("moves", core.records.moves + classic.moves);
+        core.totals.add("expiries", core.records.expiries + classic.expiries);
+        core.totals.add("classic moves", classic.moves);
+        core.totals.add("classic expiries", classic.expiries);
+        core.totals.add("classic rebalances", classic.generations);
         core.totals.add("events", self.events);
         core.totals.add("virtual seconds", core.now_us / 1_000_000);
         // Jobs hold the broker, which holds the shell, which would hold them.
@@ -251,7 +273,7 @@ impl World {
             drop(shell.take());
         }
         let (hash, lines, trace) = core.trace.finish();
-        Outcome { seed, failure: core.failure, hash, lines, events: self.events, totals: core.totals, trace }
+        Outcome { seed, groups, failure: core.failure, hash, lines, events: self.events, totals: core.totals, trace }
     }
 }
 
@@ -274,7 +296,7 @@ fn unfinished_group(core: &Core, options: &GroupOptions) -> Option<String> {
     if let Some((id, _)) = group.members.iter().find(|(_, member)| !member.is_stable || member.epoch != group.epoch) {
         return Some(format!("{id} has not arrived at epoch {}", group.epoch));
     }
-    let partitions = core.topics.get(&source_topic(options)).copied().unwrap_or(0);
+    let partitions = core.topics.get(&source_topic(&options.name)).copied().unwrap_or(0);
     let subtopologies: u32 = if options.is_stateful { 2 } else { 1 };
     for subtopology in 0..subtopologies {
         for partition in 0..partitions {

@@ -1,11 +1,11 @@
 //! A few seeds in every test run; many more are the suite `simulation`.
 
-use riparian_sim::{FIXED_SEEDS, Mode, run};
+use riparian_sim::{FIXED_SEEDS, Groups, Mode, run};
 
 #[test]
 fn fixed_seeds_pass() {
-    for &seed in FIXED_SEEDS {
-        let outcome = run(seed, Mode::HashOnly);
+    for &(seed, groups) in FIXED_SEEDS {
+        let outcome = run(seed, groups, Mode::HashOnly);
         assert_eq!(outcome.failure, None, "seed {seed}");
         assert!(outcome.events >= 1000, "seed {seed} has {} events", outcome.events);
     }
@@ -14,7 +14,7 @@ fn fixed_seeds_pass() {
 #[test]
 fn the_same_seed_gives_the_same_run_line_by_line() {
     for seed in [2, 16] {
-        let (first, second) = (run(seed, Mode::Keep), run(seed, Mode::Keep));
+        let (first, second) = (run(seed, Groups::Mixed, Mode::Keep), run(seed, Groups::Mixed, Mode::Keep));
         assert_eq!(first.trace.iter().zip(&second.trace).find(|(a, b)| a != b), None, "seed {seed}");
         assert_eq!((first.hash, first.lines, first.totals), (second.hash, second.lines, second.totals), "seed {seed}");
     }
@@ -22,5 +22,5 @@ fn the_same_seed_gives_the_same_run_line_by_line() {
 
 #[test]
 fn seeds_differ() {
-    assert_ne!(run(2, Mode::HashOnly).hash, run(3, Mode::HashOnly).hash);
+    assert_ne!(run(2, Groups::Mixed, Mode::HashOnly).hash, run(3, Groups::Mixed, Mode::HashOnly).hash);
 }

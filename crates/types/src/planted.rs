@@ -39,6 +39,16 @@ pub enum Bug {
     ProducerIdsUnrecorded,
     /// A member that joins an assigning group never gets its target.
     TargetNeverComputed,
+    /// Commits of classic members are taken whatever their generation.
+    ClassicCommitUnfenced,
+    /// A classic member that does not lead is given what it had in the generation before.
+    ClassicAssignmentOfBefore,
+    /// Sessions of classic members don't end.
+    ClassicSessionsWithoutEnd,
+    /// Of those who wait for the end of a classic join the last is not answered.
+    ClassicJoinForgotten,
+    /// A static classic member that is back goes on with its assignment, but nobody writes down its new id.
+    ClassicTakeOverUnrecorded,
 }
 
 impl Bug {
@@ -60,6 +70,11 @@ impl Bug {
         Self::DirectoryNotSynced,
         Self::ProducerIdsUnrecorded,
         Self::TargetNeverComputed,
+        Self::ClassicCommitUnfenced,
+        Self::ClassicAssignmentOfBefore,
+        Self::ClassicSessionsWithoutEnd,
+        Self::ClassicJoinForgotten,
+        Self::ClassicTakeOverUnrecorded,
     ];
 }
 

@@ -3,6 +3,7 @@
 use riparian_types::{
     Now,
     machine::{Decision, Waiter},
+    planted::{self, Bug},
 };
 
 use super::{ClassicGroupState, group::NotAMember, rebalance::Work};
@@ -79,7 +80,7 @@ impl Work<'_> {
             NotAMember::Unknown => OffsetCommitError::UnknownMemberId,
             NotAMember::Fenced => OffsetCommitError::FencedInstanceId,
         })?;
-        if generation != self.group.generation.0 {
+        if generation != self.group.generation.0 && !planted::is_in(Bug::ClassicCommitUnfenced) {
             return Err(OffsetCommitError::IllegalGeneration);
         }
         match self.group.state {

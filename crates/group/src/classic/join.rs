@@ -6,6 +6,7 @@ use riparian_types::{
     Generation, GroupId, InstanceId, MemberId, Now,
     limits::GROUP_PENDING_JOINS_MAX,
     machine::{Decision, Waiter},
+    planted::{self, Bug},
 };
 
 use super::{
@@ -267,7 +268,9 @@ impl Work<'_> {
         match self.group.state {
             ClassicGroupState::Stable if self.group.select_protocol() == self.group.protocol => {
                 // Nothing changes but the id: it goes on with the assignment that it has.
-                self.store();
+                if !planted::is_in(Bug::ClassicTakeOverUnrecorded) {
+                    self.store();
+                }
                 let reply = self.joined(&new_id);
                 let reply = if skip_assignment {
                     ClassicJoinReply { skip_assignment: self.group.is_leader(&new_id), ..reply }

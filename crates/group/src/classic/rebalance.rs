@@ -19,6 +19,7 @@ use alloc::{string::String, sync::Arc, vec::Vec};
 use riparian_types::{
     GroupId, MemberId, Now,
     machine::{Answer, Decision, Waiter},
+    planted::{self, Bug},
 };
 
 use super::{
@@ -140,6 +141,7 @@ impl GroupMachine {
             } else if let Some(member) = work.group.members.get_mut(member_id)
                 && member.session.is_over(work.timers, now.mono, timer)
                 && !member.is_excused()
+                && !planted::is_in(Bug::ClassicSessionsWithoutEnd)
             {
                 work.remove(member_id);
                 work.go_on();
@@ -237,8 +239,10 @@ impl Work<'_> {
             return self.store();
         }
         let members: Vec<MemberId> = self.group.members.keys().cloned().collect();
+        let forgotten = members.last().cloned().filter(|_| planted::is_in(Bug::ClassicJoinForgotten));
         for member_id in members {
-            if let Some(waiter) = self.group.end_join(&member_id) {
+            let ticket = self.group.end_join(&member_id);
+            if let Some(waiter) = ticket.filter(|_| forgotten.as_ref() != Some(&member_id)) {
                 let reply = self.joined(&member_id);
                 self.answer(waiter, Reply::ClassicJoin(Ok(reply)));
             }

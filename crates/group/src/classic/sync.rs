@@ -5,6 +5,7 @@ use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use riparian_types::{
     MemberId, Now,
     machine::{Decision, Waiter},
+    planted::{self, Bug},
 };
 
 use super::{ClassicGroupState, MemberAssignment, group::Wait, rebalance::Work};
@@ -63,6 +64,14 @@ impl Work<'_> {
             // An empty group has no members.
             ClassicGroupState::Empty => return Err(ClassicMemberError::UnknownMemberId),
             ClassicGroupState::PreparingRebalance => return Err(ClassicMemberError::RebalanceInProgress),
+            ClassicGroupState::CompletingRebalance
+                if planted::is_in(Bug::ClassicAssignmentOfBefore)
+                    && !self.group.is_leader(&member_id)
+                    && !self.assigned(&member_id).assignment.is_empty() =>
+            {
+                let reply = self.assigned(&member_id);
+                self.answer(waiter, Reply::ClassicSync(Ok(reply)));
+            }
             ClassicGroupState::CompletingRebalance => {
                 self.has_synced(&member_id);
                 let member = self.group.members.get_mut(&member_id);

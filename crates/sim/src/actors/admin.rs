@@ -6,8 +6,8 @@ use bytes::Bytes;
 use riparian_protocol::{
     ErrorCode,
     messages::{
-        CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, IncrementalAlterConfigsRequest, MetadataRequest,
-        StreamsGroupDescribeRequest,
+        CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeGroupsRequest,
+        IncrementalAlterConfigsRequest, MetadataRequest, StreamsGroupDescribeRequest,
         create_topics_request::CreatableTopic,
         delete_topics_request::DeleteTopicState,
         incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
@@ -51,6 +51,8 @@ enum Operation {
     Learn,
     /// Again and again until the group is at rest.
     AwaitStable(String),
+    /// The same of a classic group.
+    AwaitStableClassic(String),
 }
 
 impl Operation {
@@ -62,6 +64,7 @@ impl Operation {
             Self::DeleteGroup(_) => 2,
             Self::Learn => 12,
             Self::AwaitStable(_) => 0,
+            Self::AwaitStableClassic(_) => 6,
         }
     }
 }
@@ -82,7 +85,7 @@ impl Admin {
     }
 
     fn all_topics(core: &Core) -> Vec<(String, i32)> {
-        let sources = core.options.groups.iter().map(|group| (source_topic(group), group.partitions));
+        let sources = core.options.sources().map(|(group, partitions)| (source_topic(group), partitions));
         sources.chain([(DATA.to_owned(), core.options.data_partitions)]).collect()
     }
 
@@ -137,6 +140,10 @@ impl Admin {
                     StreamsGroupDescribeRequest { group_ids: vec![group.clone().into()], ..Default::default() };
                 self.client.send(core, &request, version)
             }
+            Operation::AwaitStableClassic(group) => {
+                let request = DescribeGroupsRequest { groups: vec![group.clone().into()], ..Default::default() };
+                self.client.send(core, &request, version)
+            }
         };
         if self.asked.is_some() {
             core.tell(self.actor, format_args!("asks {operation:?}"));
@@ -151,21 +158,21 @@ impl Admin {
     }
 
     fn change_topic(&mut self, core: &mut Core) {
-        let groups = &core.options.groups;
-        let index = core.prng.below(groups.len() as u64) as usize;
-        let group = core.options.groups[index].clone();
+        let index = core.prng.below(core.options.sources().count() as u64) as usize;
+        let (group, partitions) = core.source(index);
+        let is_stateful = core.options.groups.get(index).is_some_and(|group| group.is_stateful);
         let (name, is_source) = match core.prng.below(4) {
-            0 if group.is_stateful => (format!("{}-r", group.name), false),
-            1 if group.is_stateful => (format!("{}-c", group.name), false),
+            0 if is_stateful => (format!("{group}-r"), false),
+            1 if is_stateful => (format!("{group}-c"), false),
             _ => (source_topic(&group), true),
         };
         core.totals.add("topics deleted", 1);
         self.add(core, Operation::Delete(name.clone()));
         // Internal topics are made anew by the server.
         if is_source && !core.prng.chance(3) {
-            self.add(core, Operation::Create(name, group.partitions));
+            self.add(core, Operation::Create(name, partitions));
         } else if core.prng.chance(2) {
-            self.add(core, Operation::Create(source_topic(&group), group.partitions));
+            self.add(core, Operation::Create(source_topic(&group), partitions));
         }
         if let Some(delay_ms) = core.draw_ms(core.options.faults.topic_change) {
             self.timer(core, delay_ms, TOPIC);
@@ -174,7 +181,8 @@ impl Admin {
 
     fn change_config(&mut self, core: &mut Core) {
         let index = core.prng.below(core.options.groups.len() as u64) as usize;
-        let group = core.options.groups[index].name.clone();
+        // Classic groups have none.
+        let Some(group) = core.options.groups.get(index).map(|group| group.name.clone()) else { return };
         let session_ms = core.options.session_timeout_ms;
         let (key, value) = match core.prng.below(3) {
             0 => ("streams.num.standby.replicas", core.prng.below(3)),
@@ -189,8 +197,8 @@ impl Admin {
     }
 
     fn delete_group(&mut self, core: &mut Core) {
-        let index = core.prng.below(core.options.groups.len() as u64) as usize;
-        let group = core.options.groups[index].name.clone();
+        let index = core.prng.below(core.options.sources().count() as u64) as usize;
+        let (group, _) = core.source(index);
         self.add(core, Operation::DeleteGroup(group));
         if let Some(delay_ms) = core.draw_ms(core.options.faults.group_delete) {
             self.timer(core, delay_ms, DELETE_GROUP);
@@ -235,6 +243,13 @@ impl Admin {
                 let is_gone = group.error_code == ErrorCode::GroupIdNotFound.code();
                 return Some(is_gone || matches!(&*group.group_state, "Stable" | "Empty"));
             }
+            Operation::AwaitStableClassic(_) => {
+                let response = decode::<DescribeGroupsRequest<'_>>(core, reply, version)?;
+                let group = response.groups.first()?;
+                self.last_answer = format!("{} {}", group.group_state, group.error_code);
+                let is_gone = group.error_code == ErrorCode::GroupIdNotFound.code();
+                return Some(is_gone || matches!(&*group.group_state, "Stable" | "Empty"));
+            }
         };
         let error = ErrorCode::from_code(code)?;
         core.tell(self.actor, format_args!("is answered {}", error.name()));
@@ -242,7 +257,10 @@ impl Admin {
         let is_expected = match operation {
             Operation::Create(..) => matches!(error, ErrorCode::None | ErrorCode::TopicAlreadyExists),
             Operation::Delete(_) => matches!(error, ErrorCode::None | ErrorCode::UnknownTopicOrPartition),
-            Operation::SetConfig(..) | Operation::Learn | Operation::AwaitStable(_) => error == ErrorCode::None,
+            Operation::SetConfig(..)
+            | Operation::Learn
+            | Operation::AwaitStable(_)
+            | Operation::AwaitStableClassic(_) => error == ErrorCode::None,
             Operation::DeleteGroup(_) => {
                 matches!(error, ErrorCode::None | ErrorCode::NonEmptyGroup | ErrorCode::GroupIdNotFound)
             }
@@ -310,6 +328,8 @@ impl Actor for Admin {
         self.plan.extend(Self::all_topics(core).into_iter().map(|(name, count)| Operation::Create(name, count)));
         self.plan.push_back(Operation::Learn);
         let groups = core.options.groups.iter().map(|group| Operation::AwaitStable(group.name.clone()));
+        self.plan.extend(groups);
+        let groups = core.options.classic.iter().map(|group| Operation::AwaitStableClassic(group.name.clone()));
         self.plan.extend(groups);
         self.work(core);
     }

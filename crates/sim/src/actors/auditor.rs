@@ -41,15 +41,16 @@ impl Auditor {
         if self.asked.is_some() {
             return;
         }
-        let index = core.prng.below(core.options.groups.len() as u64) as usize;
-        let group = &core.options.groups[index];
+        let count = core.options.sources().count();
+        let index = core.prng.below(count as u64) as usize;
+        let Some((name, partitions)) = core.options.sources().nth(index) else { return };
         let topic = OffsetFetchRequestTopics {
-            name: source_topic(group).into(),
-            partition_indexes: (0..group.partitions).collect(),
+            name: source_topic(name).into(),
+            partition_indexes: (0..partitions).collect(),
             ..Default::default()
         };
         let asked = OffsetFetchRequestGroup {
-            group_id: group.name.clone().into(),
+            group_id: name.to_owned().into(),
             member_epoch: -1,
             topics: Some(vec![topic]),
             ..Default::default()
@@ -64,7 +65,7 @@ impl Auditor {
 
     fn look(&self, core: &mut Core, reply: &Bytes, index: usize, began_us: u64) {
         let Some(response) = decode::<OffsetFetchRequest<'_>>(core, reply, VERSION) else { return };
-        let name = core.options.groups[index].name.clone();
+        let (name, _) = core.source(index);
         for group in &response.groups {
             match ErrorCode::from_code(group.error_code) {
                 Some(ErrorCode::None) => {}

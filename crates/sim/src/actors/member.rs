@@ -352,7 +352,7 @@ impl Member {
         if partitions.is_empty() {
             return;
         }
-        let topic = source_topic(&self.group);
+        let topic = source_topic(&self.group.name);
         let mut written = Vec::new();
         for partition in partitions {
             let value = core.commits.next_value();
@@ -392,7 +392,7 @@ impl Member {
 
     fn on_commit(&mut self, core: &mut Core, reply: &Bytes, written: &[Committed]) {
         let Some(response) = decode::<OffsetCommitRequest<'_>>(core, reply, COMMIT_VERSION) else { return };
-        let topic = source_topic(&self.group);
+        let topic = source_topic(&self.group.name);
         for answer in response.topics.iter().flat_map(|topic| &topic.partitions) {
             let partition = answer.partition_index;
             let Some(one) = written.iter().find(|one| one.partition == partition) else { continue };
@@ -507,9 +507,9 @@ impl Actor for Member {
     }
 }
 
-/// The topic that the first subtopology of a group reads.
-pub(crate) fn source_topic(group: &GroupOptions) -> String {
-    format!("{}-in", group.name)
+/// The topic that a group reads; of a streams group its first subtopology.
+pub(crate) fn source_topic(group: &str) -> String {
+    format!("{group}-in")
 }
 
 /// The topology of a group: one that repartitions and keeps a store, or only reads.
@@ -518,7 +518,7 @@ fn topology(group: &GroupOptions) -> req::Topology<'static> {
     let repartition = format!("{}-r", group.name);
     let first = req::Subtopology {
         subtopology_id: "0".into(),
-        source_topics: vec![source_topic(group).into()],
+        source_topics: vec![source_topic(&group.name).into()],
         repartition_sink_topics: if group.is_stateful { vec![repartition.clone().into()] } else { Vec::new() },
         ..Default::default()
     };

@@ -8,12 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use riparian_coordinator::{Decoded, RecordCodec, codecs::GroupCodec};
 use riparian_group::{
     GroupMachine,
-    record::{MemberState, Record},
+    record::{ClassicGroupValue, MemberState, Record},
 };
 use riparian_log::{Disk, MemDisk};
 use riparian_records::batches;
 
-use crate::{disk::Appended, oracle::Task, server::ROOT};
+use crate::{
+    disk::Appended,
+    oracle::{Task, classic::Recorded},
+    server::ROOT,
+};
 
 /// How the key of a committed offset begins.
 const OFFSET_COMMIT: [u8; 2] = [0, 1];
@@ -29,8 +33,28 @@ pub(crate) struct GroupRecords {
     /// Members that were removed without having left.
     pub(crate) expiries: u64,
     left: BTreeSet<String>,
+    /// The members of classic groups are the simulator's own, and what they give each other can be read.
+    pub(crate) reads_assignments: bool,
+    /// Records of classic groups that were read.
+    classic_changes: u64,
+    /// The same for classic groups: generations, partitions of topics that went to another member, members.
+    pub(crate) classic: ClassicCounts,
+    /// The highest generation of which a client was told its assignment, by classic group.
+    told_generations: BTreeMap<String, i32>,
+    /// Classic groups that ever were deleted.
+    deleted: BTreeSet<String>,
+    /// By classic group: whose each partition was last.
+    last_readers: BTreeMap<String, BTreeMap<i32, String>>,
     /// By group: whose each active task was last.
     last_owners: BTreeMap<String, BTreeMap<Task, String>>,
+}
+
+/// What happened to classic groups.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ClassicCounts {
+    pub(crate) generations: u64,
+    pub(crate) moves: u64,
+    pub(crate) expiries: u64,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +62,7 @@ struct Partition {
     /// What was read, by file.
     read: BTreeMap<String, Vec<u8>>,
     groups: BTreeMap<String, Group>,
+    classic: BTreeMap<String, Recorded>,
 }
 
 /// One group by its records.
@@ -62,6 +87,36 @@ impl GroupRecords {
     /// The group, if its records say that there is one.
     pub(crate) fn group(&self, name: &str) -> Option<&Group> {
         self.partitions.values().find_map(|partition| partition.groups.get(name))
+    }
+
+    /// The classic group, if its records say that there is one.
+    pub(crate) fn classic(&self, name: &str) -> Option<&Recorded> {
+        self.partitions.values().find_map(|partition| partition.classic.get(name))
+    }
+
+    /// Whether there ever was a group of this name that is no more, or of which nothing more is known.
+    pub(crate) fn was_deleted(&self, name: &str) -> bool {
+        self.deleted.contains(name)
+    }
+
+    /// Which change of a classic group was the last one.
+    pub(crate) fn last_classic_change(&self) -> u64 {
+        self.classic_changes
+    }
+
+    /// The newest generation of which anybody was told its assignment: it is there for good.
+    pub(crate) fn newest_told_generation(&self, group: &str) -> Option<i32> {
+        self.told_generations.get(group).copied()
+    }
+
+    /// Notes that a client was told its assignment of this generation.
+    pub(crate) fn told_generation(&mut self, group: &str, generation: i32) {
+        // An answer from before the group was deleted may still be on its way.
+        if self.classic(group).is_none_or(|known| known.generation < generation) {
+            return;
+        }
+        let told = self.told_generations.entry(group.to_owned()).or_default();
+        *told = (*told).max(generation);
     }
 
     /// The member that has this active task, by the records.
@@ -123,14 +178,23 @@ impl GroupRecords {
                 ));
             }
         }
+        for (name, told) in &self.told_generations {
+            let generation = self.classic(name).map(|group| group.generation);
+            if generation.is_none_or(|generation| generation < *told) {
+                return Err(format!(
+                    "a member of {name} was told its assignment of generation {told}, after a restart it is \
+                     {generation:?}"
+                ));
+            }
+        }
         Ok(())
     }
 
     fn rebuild(&mut self, dir: &str, memory: &MemDisk) -> Result<(), String> {
         // What happened again only because it was read again does not count.
-        let counts = (self.moves, self.expiries);
+        let counts = (self.moves, self.expiries, self.classic);
         let result = self.rebuild_uncounted(dir, memory);
-        (self.moves, self.expiries) = counts;
+        (self.moves, self.expiries, self.classic) = counts;
         result
     }
 
@@ -189,6 +253,9 @@ impl GroupRecords {
     }
 
     fn apply(&mut self, dir: &str, name: &str, record: Record) -> Result<(), String> {
+        if let Record::ClassicGroupMetadata(_, value) = record {
+            return self.apply_classic(dir, name, value.as_ref());
+        }
         let partition = self.partitions.entry(dir.to_owned()).or_default();
         let group = partition.groups.entry(name.to_owned()).or_default();
         match record {
@@ -245,6 +312,33 @@ impl GroupRecords {
             | Record::StreamsTargetMember(..)
             | Record::StreamsTopology(..) => {}
         }
+        Ok(())
+    }
+
+    fn apply_classic(&mut self, dir: &str, name: &str, value: Option<&ClassicGroupValue>) -> Result<(), String> {
+        if !self.reads_assignments {
+            return Ok(());
+        }
+        self.classic_changes += 1;
+        let classic = &mut self.partitions.entry(dir.to_owned()).or_default().classic;
+        let Some(value) = value else {
+            classic.remove(name);
+            self.told_generations.remove(name);
+            self.deleted.insert(name.to_owned());
+            return Ok(());
+        };
+        let (after, change) = Recorded::follow(name, classic.get(name), value, self.classic_changes)?;
+        self.classic.generations += u64::from(change.is_new_generation);
+        self.classic.expiries += change.gone.iter().filter(|id| !self.left.contains(*id)).count() as u64;
+        let last_readers = self.last_readers.entry(name.to_owned()).or_default();
+        for (partition, reader) in after.owners() {
+            let last = last_readers.entry(partition).or_insert_with(|| reader.to_owned());
+            if last != reader {
+                reader.clone_into(last);
+                self.classic.moves += 1;
+            }
+        }
+        classic.insert(name.to_owned(), after);
         Ok(())
     }
 
