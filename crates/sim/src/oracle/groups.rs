@@ -81,6 +81,7 @@ pub(crate) struct Member {
     pub(crate) is_stable: bool,
     pub(crate) active: BTreeSet<Task>,
     pub(crate) revoking: BTreeSet<Task>,
+    instance: Option<String>,
 }
 
 impl GroupRecords {
@@ -271,8 +272,13 @@ impl GroupRecords {
                 not_back(&format!("the assignment epoch of {name}"), group.assignment_epoch, value.assignment_epoch.0)?;
                 group.assignment_epoch = value.assignment_epoch.0;
             }
-            Record::StreamsMemberMetadata(_, member, Some(_)) => {
-                group.members.entry(member.to_string()).or_default();
+            Record::StreamsMemberMetadata(_, member, Some(value)) => {
+                let member = group.members.entry(member.to_string()).or_default();
+                let instance = value.instance_id.as_ref().map(ToString::to_string);
+                if member.instance != instance {
+                    // Whoever takes a static member's place begins anew.
+                    (member.epoch, member.instance) = (0, instance);
+                }
             }
             Record::StreamsMemberMetadata(_, member, None) => {
                 if group.members.remove(member.as_str()).is_some() && !self.left.contains(member.as_str()) {
@@ -299,11 +305,13 @@ impl GroupRecords {
                     is_stable: value.state == MemberState::Stable,
                     active: tasks(&value.active),
                     revoking: tasks(&value.active_pending_revocation),
+                    instance: member.instance.take(),
                 };
             }
             Record::StreamsCurrentAssignment(_, id, None) => {
                 if let Some(member) = group.members.get_mut(id.as_str()) {
-                    *member = Member { epoch: member.epoch, ..Member::default() };
+                    let (epoch, instance) = (member.epoch, member.instance.take());
+                    *member = Member { epoch, instance, ..Member::default() };
                 }
             }
             Record::OffsetCommit(..)
