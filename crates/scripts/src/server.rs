@@ -19,13 +19,18 @@ use riparian_protocol::{
     },
 };
 use riparian_testkit::{
-    Answered, ClassicAnswer, ClassicDescription, ClassicName, ClassicRequest, FetchedOffset, Happened, Heartbeat,
-    Listing, OffsetOutcome, OffsetWords, Refusal, Session, Target, TopicChange, Topology,
+    AdminAnswer, AdminCommand, Answered, ClassicAnswer, ClassicDescription, ClassicName, ClassicRequest, FetchedOffset,
+    Happened, Heartbeat, Listing, OffsetOutcome, OffsetWords, Refusal, Session, Target, TopicChange, Topology,
     show::{Description, HeartbeatAnswer, Printer},
 };
 use riparian_types::Uuid;
 
-use crate::{Transport, barrier, classic, convert, stored, transport::MAIN};
+use crate::{
+    Transport,
+    admin::{self, Ids},
+    barrier, classic, convert, stored,
+    transport::MAIN,
+};
 
 /// How servers are started for scripts: timeouts short enough for tests, and one shard, so that what one group sees of
 /// the topics all groups see.
@@ -61,9 +66,10 @@ pub struct Server<T> {
     transport: T,
     /// The script's name.
     name: String,
-    /// A group's settings were changed, and perhaps not everybody has heard of it.
-    has_new_configs: bool,
+    /// Something was changed, and perhaps not everybody has heard of it.
+    has_unheard_changes: bool,
     barriers: u32,
+    ids: Ids,
     written: stored::Reader,
 }
 
@@ -71,7 +77,14 @@ impl<T: Transport> Server<T> {
     /// A session for the script of this name; several may share a server, so groups and topics carry the name.
     pub fn session(name: &str, transport: T) -> Session<Self> {
         let written = stored::Reader::from_start();
-        let server = Self { transport, name: name.to_owned(), has_new_configs: false, barriers: 0, written };
+        let server = Self {
+            transport,
+            name: name.to_owned(),
+            has_unheard_changes: false,
+            barriers: 0,
+            ids: Ids::default(),
+            written,
+        };
         Session::new(server, format!("{name}."), Printer::without_texts(), Topology::default())
     }
 
@@ -83,7 +96,7 @@ impl<T: Transport> Server<T> {
         self.barriers += 1;
         let group = format!("probe-{}-{}", self.name, self.barriers);
         barrier::wait_for_topics(&mut self.transport, &group, topics)?;
-        self.has_new_configs = false;
+        self.has_unheard_changes = false;
         Ok(())
     }
 
@@ -136,6 +149,12 @@ impl<T: Transport> Server<T> {
 }
 
 impl<T: Transport> Target for Server<T> {
+    fn admin(&mut self, command: &AdminCommand) -> Result<AdminAnswer, String> {
+        let answer = admin::carry_out(&mut self.transport, &mut self.ids, command);
+        self.has_unheard_changes |= !matches!(command, AdminCommand::Settings { .. });
+        answer
+    }
+
     fn change_topic(&mut self, topic: &str, change: TopicChange) -> Answered<()> {
         match change {
             TopicChange::Create(partitions) => self.create_topic(topic, partitions),
@@ -169,13 +188,13 @@ impl<T: Transport> Target for Server<T> {
         let answer = self.transport.call(&request, None)?;
         let response = answer.decode::<IncrementalAlterConfigsRequest<'_>>().map_err(failed)?;
         let result = response.responses.first().ok_or("no resource in the answer")?;
-        self.has_new_configs |= result.error_code == 0;
+        self.has_unheard_changes |= result.error_code == 0;
         Ok(outcome(result.error_code, result.error_message.as_deref()))
     }
 
     /// A topic of no use is created only because its arrival can be seen.
     fn settle(&mut self) -> Result<(), String> {
-        if !self.has_new_configs {
+        if !self.has_unheard_changes {
             return Ok(());
         }
         let topic = format!("probe-{}-{}", self.name, self.barriers);

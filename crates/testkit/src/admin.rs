@@ -5,15 +5,23 @@
 //! drop NAME + #ID + ...
 //! grow [validate] NAME COUNT [BROKER,..|BROKER,..] + ...
 //! alter [validate] topic:NAME|broker:ID|group:ID (set|append|subtract|delete) KEY[=VALUE] ... + ...
+//! settings topic:NAME|broker:ID|group:ID [KEY ...]
 //! ensure ID                                     the offsets topic
 //! ids COUNT                                     producer ids
 //! bootstrap
 //! show                                          what there is
 //! ```
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
-use crate::CommandError;
+use crate::{CommandError, target::Refusal};
+
+/// Kafka's numbers of what has settings.
+const KINDS: [(&str, i8); 3] = [("topic", 2), ("broker", BROKER), ("group", 32)];
+const BROKER: i8 = 4;
+/// Kafka's numbers of where settings come from.
+const SOURCES: [(&str, i8); 6] =
+    [("topic", 1), ("broker", 2), ("brokers", 3), ("properties", 4), ("default", 5), ("group", 8)];
 
 /// A command about the whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +48,15 @@ pub enum AdminCommand {
         resources: Vec<AlteredResource>,
         /// Nothing is to be done.
         validate_only: bool,
+    },
+    /// `settings`: the values that hold.
+    Settings {
+        /// Kafka's number of its kind.
+        resource_type: i8,
+        /// Its name.
+        name: String,
+        /// Of these keys only; none: of all.
+        keys: Vec<String>,
     },
     /// `ensure`: the offsets topic is there, or gets this id.
     Ensure(u64),
@@ -104,7 +121,143 @@ pub enum AlterOperation {
     Subtract,
 }
 
+/// What an answer is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminSubject {
+    /// A topic, by name.
+    Topic(String),
+    /// A topic, by id.
+    TopicId(u64),
+    /// Whatever has settings.
+    Resource {
+        /// Kafka's number of its kind: 2 topic, 4 broker, 32 group.
+        resource_type: i8,
+        /// Its name.
+        name: String,
+    },
+    /// The offsets topic.
+    OffsetsTopic,
+    /// A block of producer ids.
+    ProducerIds,
+    /// The whole cluster.
+    Cluster,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields of the answers, by their names")]
+pub enum AdminDone {
+    /// No more to say.
+    Done,
+    /// There is a topic, or would be, and then without an id; of its settings those of its own.
+    Created { id: Option<u64>, partitions: i32, replication_factor: i16, configs: Vec<(String, String)> },
+    /// It is no more.
+    Deleted { name: String, id: u64 },
+    /// It has so many partitions.
+    Grown { partitions: i32 },
+    /// Values that hold.
+    Settings(Vec<Setting>),
+    /// So many ids.
+    ProducerIds { count: u32, first: i64 },
+}
+
+/// A setting.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Setting {
+    /// Its key.
+    pub key: String,
+    /// Its value; `None` if there is none or it is secret.
+    pub value: Option<String>,
+    /// Kafka's number of where it comes from.
+    pub source: i8,
+}
+
+/// What was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminAnswer {
+    /// About each thing that the command names.
+    Outcomes(Vec<(AdminSubject, Result<AdminDone, Refusal>)>),
+    /// What there is, in words that only a machine knows.
+    State(Vec<String>),
+}
+
+impl AdminSubject {
+    /// Topics and groups are called something else.
+    pub(crate) fn rename(&mut self, rename: impl Fn(&str) -> String) {
+        match self {
+            Self::Topic(name) => *name = rename(name),
+            Self::Resource { resource_type, name } if *resource_type != BROKER => *name = rename(name),
+            Self::Resource { .. } | Self::TopicId(_) | Self::OffsetsTopic | Self::ProducerIds | Self::Cluster => {}
+        }
+    }
+}
+
+impl fmt::Display for AdminSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Topic(name) => f.write_str(name),
+            Self::TopicId(id) => write!(f, "#{id}"),
+            Self::Resource { resource_type, name } => match KINDS.iter().find(|(_, number)| number == resource_type) {
+                Some((kind, _)) => write!(f, "{kind}:{name}"),
+                None => write!(f, "{resource_type}:{name}"),
+            },
+            Self::OffsetsTopic => f.write_str("topic"),
+            Self::ProducerIds => f.write_str("ids"),
+            Self::Cluster => f.write_str("cluster"),
+        }
+    }
+}
+
+impl fmt::Display for AdminDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("done"),
+            Self::Created { id, partitions, replication_factor, configs } => {
+                id.iter().try_for_each(|id| write!(f, "#{id} "))?;
+                write!(f, "{partitions} partitions, {replication_factor} replica")?;
+                if !configs.is_empty() {
+                    f.write_str(",")?;
+                }
+                configs.iter().try_for_each(|(key, value)| write!(f, " {key}={value}"))
+            }
+            Self::Deleted { name, id } => write!(f, "deleted {name} #{id}"),
+            Self::Grown { partitions } => write!(f, "{partitions} partitions"),
+            Self::Settings(settings) => {
+                let settings = settings.iter().map(|Setting { key, value, source }| {
+                    let from = SOURCES.iter().find(|(_, number)| number == source);
+                    let from = from.map_or_else(|| source.to_string(), |(from, _)| (*from).to_owned());
+                    format!("{key}={} {from}", value.as_deref().unwrap_or("-"))
+                });
+                f.write_str(&settings.collect::<Vec<_>>().join(", "))
+            }
+            Self::ProducerIds { count, first } => write!(f, "{count} from {first}"),
+        }
+    }
+}
+
 impl AdminCommand {
+    /// Topics and groups are called something else.
+    pub(crate) fn rename(&mut self, rename: impl Fn(&str) -> String) {
+        match self {
+            Self::Create { topics, .. } => topics.iter_mut().for_each(|topic| topic.name = rename(&topic.name)),
+            Self::Drop(topics) => {
+                for topic in topics {
+                    if let TopicSelector::Name(name) = topic {
+                        *name = rename(name);
+                    }
+                }
+            }
+            Self::Grow { topics, .. } => topics.iter_mut().for_each(|topic| topic.name = rename(&topic.name)),
+            Self::Alter { resources, .. } => {
+                for resource in resources.iter_mut().filter(|it| it.resource_type != BROKER) {
+                    resource.name = rename(&resource.name);
+                }
+            }
+            Self::Settings { resource_type, name, .. } if *resource_type != BROKER => *name = rename(name),
+            Self::Settings { .. } | Self::Ensure(_) | Self::ProducerIds(_) | Self::Bootstrap | Self::Show => {}
+        }
+    }
+
     /// Reads a command; `None` if the first word is none of them.
     pub(crate) fn parse(line: &str) -> Result<Option<Self>, CommandError> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -122,6 +275,11 @@ impl AdminCommand {
             "alter" => {
                 let resources = items().map(|item| altered(&item)).collect::<Result<_, _>>()?;
                 Self::Alter { resources, validate_only }
+            }
+            "settings" => {
+                let words: Vec<&str> = rest.split_whitespace().collect();
+                let (resource_type, name) = resource(first(&words)?)?;
+                Self::Settings { resource_type, name, keys: words[1..].iter().map(|key| (*key).to_owned()).collect() }
             }
             "ensure" => Self::Ensure(number(rest)?),
             "ids" => Self::ProducerIds(number(rest)?),
@@ -188,16 +346,15 @@ fn more_partitions(item: &[&str]) -> Result<MorePartitions, CommandError> {
     Ok(MorePartitions { name: first(item)?.to_owned(), count: number(count)?, assignments })
 }
 
+fn resource(text: &str) -> Result<(i8, String), CommandError> {
+    let wrong = || CommandError::new(text, "a resource, such as topic:t, broker:1 or group:g");
+    let (kind, name) = text.split_once(':').ok_or_else(wrong)?;
+    let resource_type = KINDS.iter().find(|(word, _)| *word == kind).ok_or_else(wrong)?.1;
+    Ok((resource_type, name.to_owned()))
+}
+
 fn altered(item: &[&str]) -> Result<AlteredResource, CommandError> {
-    let resource = first(item)?;
-    let wrong = || CommandError::new(resource, "a resource, such as topic:t, broker:1 or group:g");
-    let (kind, name) = resource.split_once(':').ok_or_else(wrong)?;
-    let resource_type = match kind {
-        "topic" => 2,
-        "broker" => 4,
-        "group" => 32,
-        _ => return Err(wrong()),
-    };
+    let (resource_type, name) = resource(first(item)?)?;
     let changes = item[1..].chunks(2).map(|change| {
         let operation = match change[0] {
             "set" => AlterOperation::Set,
@@ -210,7 +367,7 @@ fn altered(item: &[&str]) -> Result<AlteredResource, CommandError> {
         let (key, value) = entry.split_once('=').map_or((*entry, None), |(key, value)| (key, Some(value)));
         Ok((operation, key.to_owned(), value.map(str::to_owned)))
     });
-    Ok(AlteredResource { resource_type, name: name.to_owned(), changes: changes.collect::<Result<_, _>>()? })
+    Ok(AlteredResource { resource_type, name, changes: changes.collect::<Result<_, _>>()? })
 }
 
 #[cfg(test)]

@@ -25,7 +25,10 @@ mod target;
 mod tasks;
 mod topology;
 
-pub use admin::{AdminCommand, AlterOperation, AlteredResource, MorePartitions, NewTopic, TopicSelector};
+pub use admin::{
+    AdminAnswer, AdminCommand, AdminDone, AdminSubject, AlterOperation, AlteredResource, MorePartitions, NewTopic,
+    Setting, TopicSelector,
+};
 pub use classic::{
     ClassicBody, ClassicDescription, ClassicGroup, ClassicMember, ClassicMembers, ClassicRequest, ClassicWords,
     JoinAnswer, LeaveAnswer, Metadata, SyncAnswer,

@@ -15,15 +15,18 @@ enum Part<'a> {
 
 /// Whether the line is as expected; new placeholders are bound if it is.
 pub(crate) fn line_matches(expected: &str, actual: &str, bindings: &mut Bindings) -> bool {
-    let (expected, actual) = match expected.strip_suffix(": *") {
-        Some(before) => match actual.split_once(": ") {
-            Some((found, text)) if !text.is_empty() => (before, found),
-            _ => return false,
-        },
-        None => (expected, actual),
-    };
     let mut tried = bindings.clone();
-    let is_match = parts_match(&parts(expected), actual, &mut tried);
+    let is_match = match expected.strip_suffix(": *") {
+        Some(before) => {
+            let parts = parts(before);
+            let mut ends = actual.match_indices(": ").filter(|(end, _)| actual.len() > end + 2);
+            ends.any(|(end, _)| {
+                tried.clone_from(bindings);
+                parts_match(&parts, &actual[..end], &mut tried)
+            })
+        }
+        None => parts_match(&parts(expected), actual, &mut tried),
+    };
     if is_match {
         *bindings = tried;
     }

@@ -19,7 +19,7 @@ use crate::{
 /// With this variable set, checks rewrite what is expected instead of failing.
 const BLESS_VARIABLE: &str = "RIPARIAN_BLESS";
 /// Lines that only a runner in virtual time can know.
-const VIRTUAL_TIME_ONLY: [&str; 2] = ["at +", "create "];
+const VIRTUAL_TIME_ONLY: [&str; 5] = ["at +", "create ", "record ", "effect ", "warning: "];
 
 /// Whether expectations are to be rewritten.
 pub fn is_blessing() -> bool {

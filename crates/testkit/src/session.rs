@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    ClassicBody, ClassicMembers, ClassicRequest, ClassicWords, Command, HeartbeatWords, Members, OffsetWords, Topology,
+    AdminAnswer, AdminCommand, AdminDone, ClassicBody, ClassicMembers, ClassicRequest, ClassicWords, Command,
+    HeartbeatWords, Members, OffsetWords, Topology,
     show::{HeartbeatAnswer, Printer, Record},
     target::{Answered, ClassicAnswer, ClassicName, Happened, OffsetOutcome, Refusal, Target, TopicChange},
 };
@@ -41,7 +42,12 @@ impl<T: Target> Session<T> {
             self.members.set_topology(topology);
             return Ok(Vec::new());
         }
-        if !matches!(command, Command::Config { .. } | Command::Topics(_)) {
+        let is_a_change = match &command {
+            Command::Config { .. } | Command::Topics(_) => true,
+            Command::Admin(command) => !matches!(command, AdminCommand::Settings { .. }),
+            _ => false,
+        };
+        if !is_a_change {
             self.target.settle()?;
         }
         let mut lines = self.answer(command)?;
@@ -91,7 +97,7 @@ impl<T: Target> Session<T> {
                 self.target.creation_ended(&topics)?;
             }
             Command::Server(entries) => self.target.set_up(&entries)?,
-            Command::Admin(_) => return Err("only the machine that keeps topics and settings can be told that".into()),
+            Command::Admin(command) => return self.admin(command),
             Command::Wait { ms } => self.target.wait(ms)?,
             Command::Close { connection } => self.target.close(connection)?,
             Command::Restart => {
@@ -172,6 +178,25 @@ impl<T: Target> Session<T> {
         }
         self.target.topics_changed(&changed)?;
         Ok(lines)
+    }
+
+    fn admin(&mut self, mut command: AdminCommand) -> Lines {
+        command.rename(|name| self.real(name));
+        let outcomes = match self.target.admin(&command)? {
+            AdminAnswer::Outcomes(outcomes) => outcomes,
+            AdminAnswer::State(lines) => return Ok(lines),
+        };
+        let outcomes = outcomes.into_iter().map(|(mut subject, outcome)| {
+            subject.rename(|name| self.short(name));
+            let outcome = match outcome {
+                Ok(AdminDone::Deleted { name, id }) => AdminDone::Deleted { name: self.short(&name), id }.to_string(),
+                Ok(done) => done.to_string(),
+                Err(refusal) => self.refused(&refusal),
+            };
+            format!("{subject}: {outcome}")
+        });
+        // Kafka gives them in the order of a hash map.
+        Ok(sorted(outcomes.collect()))
     }
 
     fn heartbeat(&mut self, words: &HeartbeatWords) -> Lines {
@@ -295,6 +320,10 @@ impl<T: Target> Session<T> {
                 Happened::Timer(ms) => {
                     self.show_records(&mut records, &mut lines);
                     lines.push(format!("at +{ms}"));
+                }
+                Happened::Noted(line) => {
+                    self.show_records(&mut records, &mut lines);
+                    lines.push(line);
                 }
                 Happened::Creation(topics) => {
                     self.show_records(&mut records, &mut lines);

@@ -1,7 +1,8 @@
 //! What somebody must be able to do to run scripts about groups.
 
 use crate::{
-    ClassicDescription, ClassicRequest, Heartbeat, JoinAnswer, LeaveAnswer, OffsetWords, SyncAnswer,
+    AdminAnswer, AdminCommand, ClassicDescription, ClassicRequest, Heartbeat, JoinAnswer, LeaveAnswer, OffsetWords,
+    SyncAnswer,
     show::{Description, HeartbeatAnswer, Record},
 };
 
@@ -103,6 +104,8 @@ pub enum Happened {
     Timer(u64),
     /// A record of this group was written.
     Record(String, Box<Record>),
+    /// Something else, in words that only a machine knows.
+    Noted(String),
     /// A group asks for these topics to be created.
     Creation(Vec<(String, i32)>),
 }
@@ -111,14 +114,36 @@ pub enum Happened {
 ///
 /// What only some can do is refused by the others: such a script is not for them.
 pub trait Target {
+    /// Begins with these settings of the server; the first command of a script.
+    fn set_up(&mut self, entries: &[(String, String)]) -> Result<(), String>;
+
+    /// What has happened since the last call, in order.
+    fn happened(&mut self) -> Result<Vec<Happened>, String>;
+
+    /// Whatever was changed before is known to everybody from now on.
+    fn settle(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Changes topics, settings and the like.
+    fn admin(&mut self, _: &AdminCommand) -> Result<AdminAnswer, String> {
+        only("the machine that keeps topics and settings, and servers, have these commands")
+    }
+
     /// Changes a topic; whoever depends on it may hear of it later.
-    fn change_topic(&mut self, topic: &str, change: TopicChange) -> Answered<()>;
+    fn change_topic(&mut self, _: &str, _: TopicChange) -> Answered<()> {
+        only(GROUPS)
+    }
 
     /// These topics were changed: from now on everybody knows.
-    fn topics_changed(&mut self, topics: &[(String, i32)]) -> Result<(), String>;
+    fn topics_changed(&mut self, _: &[(String, i32)]) -> Result<(), String> {
+        only(GROUPS)
+    }
 
     /// Waits until the server has created these topics itself.
-    fn await_topics(&mut self, topics: &[(String, i32)]) -> Result<(), String>;
+    fn await_topics(&mut self, _: &[(String, i32)]) -> Result<(), String> {
+        only(GROUPS)
+    }
 
     /// Changes topics without telling the machine.
     fn change_topics_unheard(&mut self, _: &[(String, i32)]) -> Result<(), String> {
@@ -130,28 +155,30 @@ pub trait Target {
         only("a machine can be told that topics were created")
     }
 
-    /// Begins with these settings of the server; the first command of a script.
-    fn set_up(&mut self, entries: &[(String, String)]) -> Result<(), String>;
-
     /// Changes settings of a group.
-    fn configure(&mut self, group: &str, entries: &[(String, Option<String>)]) -> Answered<()>;
-
-    /// Whatever was changed before is known to everybody from now on.
-    fn settle(&mut self) -> Result<(), String> {
-        Ok(())
+    fn configure(&mut self, _group: &str, _entries: &[(String, Option<String>)]) -> Answered<()> {
+        only(GROUPS)
     }
 
     /// Sends a heartbeat.
-    fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Answered<HeartbeatAnswer>;
+    fn heartbeat(&mut self, _: &Heartbeat) -> Answered<HeartbeatAnswer> {
+        only(GROUPS)
+    }
 
     /// Sends a heartbeat that is carried out, but whose answer gets lost with its connection.
-    fn lose_heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<(), String>;
+    fn lose_heartbeat(&mut self, _: &Heartbeat) -> Result<(), String> {
+        only(GROUPS)
+    }
 
     /// Sends what a classic member asks, without waiting for the answer.
-    fn send_classic(&mut self, from: &ClassicName, request: &ClassicRequest) -> Result<(), String>;
+    fn send_classic(&mut self, _from: &ClassicName, _request: &ClassicRequest) -> Result<(), String> {
+        only(GROUPS)
+    }
 
     /// Waits for the answer to what a classic member has asked.
-    fn answer_classic(&mut self, from: &ClassicName, request: &ClassicRequest) -> Result<ClassicAnswer, String>;
+    fn answer_classic(&mut self, _from: &ClassicName, _request: &ClassicRequest) -> Result<ClassicAnswer, String> {
+        only(GROUPS)
+    }
 
     /// Whatever classic members of the group have sent before has been looked at from now on.
     fn let_it_arrive(&mut self, _group: &str) -> Result<(), String> {
@@ -159,13 +186,19 @@ pub trait Target {
     }
 
     /// Closes a classic member's connection.
-    fn close_classic(&mut self, from: &ClassicName) -> Result<(), String>;
+    fn close_classic(&mut self, _from: &ClassicName) -> Result<(), String> {
+        only(GROUPS)
+    }
 
     /// Lets time pass.
-    fn wait(&mut self, ms: u64) -> Result<(), String>;
+    fn wait(&mut self, _ms: u64) -> Result<(), String> {
+        only(GROUPS)
+    }
 
     /// Closes a connection; only a machine has others than 0.
-    fn close(&mut self, connection: u64) -> Result<(), String>;
+    fn close(&mut self, _connection: u64) -> Result<(), String> {
+        only(GROUPS)
+    }
 
     /// Kills the server and starts it again.
     fn restart(&mut self) -> Result<(), String>;
@@ -176,30 +209,43 @@ pub trait Target {
     }
 
     /// Describes a group.
-    fn describe(&mut self, group: &str) -> Answered<Description>;
+    fn describe(&mut self, _group: &str) -> Answered<Description> {
+        only(GROUPS)
+    }
 
     /// Describes a classic group.
-    fn describe_classic(&mut self, group: &str) -> Answered<ClassicDescription>;
+    fn describe_classic(&mut self, _group: &str) -> Answered<ClassicDescription> {
+        only(GROUPS)
+    }
 
     /// Lists groups.
-    fn list(&mut self, states: &[String], types: &[String]) -> Answered<Vec<Listing>>;
+    fn list(&mut self, _states: &[String], _types: &[String]) -> Answered<Vec<Listing>> {
+        only(GROUPS)
+    }
 
     /// Deletes a group.
-    fn delete(&mut self, group: &str) -> Answered<()>;
+    fn delete(&mut self, _group: &str) -> Answered<()> {
+        only(GROUPS)
+    }
 
     /// Commits offsets.
-    fn commit(&mut self, words: &OffsetWords) -> Answered<Vec<OffsetOutcome>>;
+    fn commit(&mut self, _: &OffsetWords) -> Answered<Vec<OffsetOutcome>> {
+        only(GROUPS)
+    }
 
     /// Reads committed offsets.
-    fn fetch(&mut self, words: &OffsetWords) -> Answered<Vec<FetchedOffset>>;
+    fn fetch(&mut self, _: &OffsetWords) -> Answered<Vec<FetchedOffset>> {
+        only(GROUPS)
+    }
 
     /// Deletes committed offsets.
-    fn forget(&mut self, words: &OffsetWords) -> Answered<Vec<OffsetOutcome>>;
-
-    /// What has happened since the last call, in order.
-    fn happened(&mut self) -> Result<Vec<Happened>, String>;
+    fn forget(&mut self, _: &OffsetWords) -> Answered<Vec<OffsetOutcome>> {
+        only(GROUPS)
+    }
 }
 
-fn only(what: &str) -> Result<(), String> {
+const GROUPS: &str = "the machine that keeps groups, and servers, have these commands";
+
+fn only<T>(what: &str) -> Result<T, String> {
     Err(format!("only {what}"))
 }

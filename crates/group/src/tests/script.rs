@@ -32,8 +32,16 @@ use crate::{
     streams::InternalTopic,
 };
 
-/// Scripts of the servers about what is refused before a group hears of it.
-const NOT_ABOUT_GROUPS: [&str; 4] = ["classic-versions", "configs", "offsets-unknown", "topic-names"];
+/// Scripts of the servers about topics and settings, and about what is refused before a group hears of it.
+const NOT_ABOUT_GROUPS: [&str; 7] = [
+    "admin-refused",
+    "admin-settings",
+    "admin-topics",
+    "classic-versions",
+    "configs",
+    "offsets-unknown",
+    "topic-names",
+];
 /// The last version of OffsetCommit that names topics instead of giving their ids.
 const COMMIT_BY_NAME: i16 = 9;
 /// From here on members commit with their epoch.

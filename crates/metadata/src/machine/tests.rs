@@ -85,6 +85,17 @@ fn create(topics: Vec<NewTopic>) -> Command {
     Command::CreateTopics(Waiter(1), CreateTopics { topics, validate_only: false })
 }
 
+#[test]
+fn scripts_of_the_servers_hold() {
+    let check = |name: &str| {
+        let file = format!("../../tests/scripts/{name}.txt");
+        script::check_as_a_server(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file))
+    };
+    let failures: Vec<_> =
+        ["admin-refused", "admin-settings", "admin-topics"].into_iter().filter_map(|name| check(name).err()).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
 macro_rules! script {
     ($($test:ident),*) => {
         $(

@@ -12,8 +12,11 @@ use core::fmt::Display;
 use std::path::Path;
 
 use riparian_testkit as words;
-use riparian_testkit::{AdminCommand, Runner, Script};
-use riparian_types::{NodeId, PartitionIndex, Uuid, machine::Waiter};
+use riparian_testkit::{
+    AdminAnswer, AdminCommand, AdminDone, AdminSubject, Happened, Refusal, Runner, Script, Session, Setting, Target,
+    Topology, show::Printer,
+};
+use riparian_types::{NodeId, PartitionIndex, TopicName, Uuid, machine::Waiter};
 
 use super::Cluster;
 use crate::{
@@ -22,41 +25,74 @@ use crate::{
         AlterConfigs, AlterOperation, AlterResource, Command, ConfigChange, CreatePartitions, CreateTopics,
         EnsureInternalTopic, InternalTopic, MorePartitions, NewTopic, TopicSelector,
     },
+    config::{self, ConfigError},
     record::Record,
-    reply::{Effect, Reply, TopicChange},
+    reply::{
+        AlterConfigsError, CreatePartitionsError, CreateTopicError, CreatedTopic, DeleteTopicError, Effect, Reply,
+        TopicChange,
+    },
 };
 
 /// After every command the state is rebuilt from all records so far and compared with the live one.
 pub(super) fn check(path: &Path) {
-    let mut cluster = Cluster::new(&[]);
-    let mut next_id = 1;
-    let checked = Script::check_file(path, Runner::VirtualTime, |line| {
-        let lines = carry_out(&mut cluster, &mut next_id, line)?;
-        cluster.check_replay();
-        Ok(lines)
-    });
-    if let Err(error) = checked {
+    let run = Run { cluster: Cluster::new(&[]), next_id: 1, happened: Vec::new() };
+    let mut session = Session::new(run, "", Printer::new(), Topology::default());
+    if let Err(error) = Script::check_file(path, Runner::VirtualTime, |line| session.carry_out(line)) {
         panic!("{error}");
     }
 }
 
-/// The answer first, then records and effects.
-fn carry_out(cluster: &mut Cluster, next_id: &mut u64, line: &str) -> Result<Vec<String>, String> {
-    let command = match words::Command::parse(line).map_err(|error| error.to_string())? {
-        words::Command::Server(properties) => {
-            let properties: Vec<(&str, &str)> = properties.iter().map(|(key, value)| (&**key, &**value)).collect();
-            *cluster = Cluster::new(&properties);
-            return Ok(Vec::new());
+/// As [`check`], but the script holds what a broker of Apache Kafka does, and is not rewritten.
+pub(super) fn check_as_a_server(path: &Path) -> Result<(), String> {
+    let run = Run { cluster: Cluster::new(&[]), next_id: 1, happened: Vec::new() };
+    let mut session = Session::new(run, "", Printer::without_texts(), Topology::default());
+    let script = Script::load(path).map_err(|error| error.to_string())?;
+    script.check(Runner::VirtualTime, |line| session.carry_out(line)).map_err(|mismatch| mismatch.to_string())
+}
+
+/// A machine as the target of a script.
+struct Run {
+    cluster: Cluster,
+    /// Of the next topic that is created.
+    next_id: u64,
+    happened: Vec<String>,
+}
+
+impl Target for Run {
+    fn set_up(&mut self, entries: &[(String, String)]) -> Result<(), String> {
+        let properties: Vec<(&str, &str)> = entries.iter().map(|(key, value)| (&**key, &**value)).collect();
+        self.cluster = Cluster::new(&properties);
+        Ok(())
+    }
+
+    /// Records, then effects.
+    fn happened(&mut self) -> Result<Vec<Happened>, String> {
+        Ok(self.happened.drain(..).map(Happened::Noted).collect())
+    }
+
+    fn admin(&mut self, command: &AdminCommand) -> Result<AdminAnswer, String> {
+        match command {
+            AdminCommand::Show => return Ok(AdminAnswer::State(show(&self.cluster))),
+            AdminCommand::Settings { resource_type, name, keys } => {
+                let outcome = settings(&self.cluster, *resource_type, name, keys);
+                let subject = AdminSubject::Resource { resource_type: *resource_type, name: name.clone() };
+                return Ok(AdminAnswer::Outcomes(Vec::from([(subject, outcome)])));
+            }
+            _ => {}
         }
-        words::Command::Admin(AdminCommand::Show) => return Ok(show(cluster)),
-        words::Command::Admin(command) => machine_command(command, next_id),
-        other => return Err(format!("groups are not known here: {other:?}")),
-    };
-    let (records, effects, reply) = cluster.run(command);
-    let mut lines = reply_lines(&reply);
-    lines.extend(record_lines(&records));
-    lines.extend(effects.iter().flat_map(effect_lines));
-    Ok(lines)
+        let is_trial = matches!(command, AdminCommand::Create { validate_only: true, .. });
+        let (records, effects, reply) = self.cluster.run(machine_command(command.clone(), &mut self.next_id));
+        self.cluster.check_replay();
+        self.happened.extend(record_lines(&records));
+        self.happened.extend(effects.iter().flat_map(effect_lines));
+        Ok(AdminAnswer::Outcomes(outcomes(reply, is_trial)))
+    }
+
+    /// Its log is all that a machine ever finds again.
+    fn restart(&mut self) -> Result<(), String> {
+        self.cluster.machine = self.cluster.replayed();
+        Ok(())
+    }
 }
 
 fn machine_command(command: AdminCommand, next_id: &mut u64) -> Command {
@@ -91,7 +127,7 @@ fn machine_command(command: AdminCommand, next_id: &mut u64) -> Command {
             Command::EnsureInternalTopic(waiter, ensure)
         }
         AdminCommand::ProducerIds(count) => Command::AllocateProducerIds(waiter, count),
-        AdminCommand::Bootstrap | AdminCommand::Show => Command::Bootstrap(waiter),
+        AdminCommand::Bootstrap | AdminCommand::Show | AdminCommand::Settings { .. } => Command::Bootstrap(waiter),
     }
 }
 
@@ -209,44 +245,147 @@ fn effect_lines(effect: &Effect) -> Vec<String> {
     }
 }
 
-fn reply_lines(reply: &Reply) -> Vec<String> {
-    fn line<T, E: Display>(name: impl Display, result: &Result<T, E>, ok: impl Fn(&T) -> String) -> String {
-        match result {
-            Ok(value) => format!("{name}: {}", ok(value)),
-            Err(error) => format!("{name}: error: {error}"),
-        }
+fn outcomes(reply: Reply, is_trial: bool) -> Vec<(AdminSubject, Result<AdminDone, Refusal>)> {
+    fn refusal<E: Display>(error: &E, name: &str) -> Refusal {
+        Refusal::new(name, Some(&error.to_string()))
     }
-    let created = |topic: &crate::reply::CreatedTopic| {
-        let configs: String = topic.configs.iter().map(|(key, value)| format!(" {key}={value}")).collect();
-        format!("#{} {} partitions, {} replica,{configs}", number(topic.id), topic.partitions, topic.replication_factor)
-            .trim_end_matches(',')
-            .to_string()
+    let created = |topic: CreatedTopic| AdminDone::Created {
+        id: (!is_trial).then(|| number(topic.id)),
+        partitions: topic.partitions.0,
+        replication_factor: topic.replication_factor,
+        configs: topic.configs.into_iter().collect(),
     };
+    let topic = |name: TopicName| AdminSubject::Topic(name.to_string());
     match reply {
-        Reply::Bootstrap => Vec::from(["done".to_string()]),
-        Reply::CreateTopics(results) => results.iter().map(|(name, result)| line(name, result, created)).collect(),
-        Reply::EnsureInternalTopic(result) => Vec::from([line("topic", result, created)]),
-        Reply::DeleteTopics(results) => results
-            .iter()
-            .map(|(selector, result)| {
-                let asked = match selector {
-                    TopicSelector::Name(name) => name.to_string(),
-                    TopicSelector::Id(id) => format!("#{}", number(*id)),
-                };
-                line(asked, result, |topic| format!("deleted {} #{}", topic.name, number(topic.id)))
+        Reply::Bootstrap => Vec::from([(AdminSubject::Cluster, Ok(AdminDone::Done))]),
+        Reply::CreateTopics(results) => results
+            .into_iter()
+            .map(|(name, result)| {
+                (topic(name), result.map(created).map_err(|error| refusal(&error, create_error(&error))))
             })
             .collect(),
-        Reply::CreatePartitions(results) => {
-            results.iter().map(|(name, result)| line(name, result, |count| format!("{count} partitions"))).collect()
+        Reply::EnsureInternalTopic(result) => {
+            let outcome = result.map(created).map_err(|error| refusal(&error, create_error(&error)));
+            Vec::from([(AdminSubject::OffsetsTopic, outcome)])
         }
+        Reply::DeleteTopics(results) => results
+            .into_iter()
+            .map(|(selector, result)| {
+                let asked = match selector {
+                    TopicSelector::Name(name) => topic(name),
+                    TopicSelector::Id(id) => AdminSubject::TopicId(number(id)),
+                };
+                let deleted = result.map(|it| AdminDone::Deleted { name: it.name.to_string(), id: number(it.id) });
+                (asked, deleted.map_err(|error| refusal(&error, delete_error(&error))))
+            })
+            .collect(),
+        Reply::CreatePartitions(results) => results
+            .into_iter()
+            .map(|(name, result)| {
+                let grown = result.map(|count| AdminDone::Grown { partitions: count.0 });
+                (topic(name), grown.map_err(|error| refusal(&error, grow_error(&error))))
+            })
+            .collect(),
         Reply::AlterConfigs(results) => results
-            .iter()
-            .map(|(resource, result)| line(resource_text(resource), result, |()| "done".to_string()))
+            .into_iter()
+            .map(|(resource, result)| {
+                let (resource_type, name) = (resource.type_number(), resource.name().to_string());
+                let outcome = result.map(|()| AdminDone::Done).map_err(|error| refusal(&error, alter_error(&error)));
+                (AdminSubject::Resource { resource_type, name }, outcome)
+            })
             .collect(),
         Reply::AllocateProducerIds(result) => {
-            Vec::from([line("ids", result, |block| format!("{} from {}", block.count, block.first))])
+            let outcome = result.map(|block| AdminDone::ProducerIds { count: block.count, first: block.first.0 });
+            let outcome = outcome.map_err(|error| refusal(&error, "UNKNOWN_SERVER_ERROR"));
+            Vec::from([(AdminSubject::ProducerIds, outcome)])
         }
-        Reply::Unavailable(error) => Vec::from([format!("unavailable: {error}")]),
+        Reply::Unavailable(error) => {
+            Vec::from([(AdminSubject::Cluster, Err(refusal(&error, "COORDINATOR_NOT_AVAILABLE")))])
+        }
+    }
+}
+
+/// As the server's handler finds them.
+fn settings(cluster: &Cluster, resource_type: i8, name: &str, keys: &[String]) -> Result<AdminDone, Refusal> {
+    let refused = |name| Err(Refusal::new(name, Some("it cannot be described")));
+    let Some(resource) = ConfigResource::from_parts(resource_type, name) else { return refused("INVALID_REQUEST") };
+    let (image, settings) = (&cluster.machine.image, &cluster.machine.settings);
+    let layers = image.layers(settings.node_id, &settings.properties);
+    let wanted = |name: &str| keys.is_empty() || keys.iter().any(|key| key == name);
+    let entries = match &resource {
+        ConfigResource::Topic(name) if image.topic(name).is_none() => return refused("UNKNOWN_TOPIC_OR_PARTITION"),
+        ConfigResource::Topic(_) => config::describe_topic(&layers, image.config(&resource), wanted),
+        ConfigResource::Group(_) => config::describe_group(&layers, image.config(&resource), wanted),
+        ConfigResource::Broker(id) => config::describe_broker(&layers, id.is_none(), wanted),
+    };
+    let mut settings: Vec<Setting> = entries
+        .into_iter()
+        .map(|it| Setting { key: it.key.name.to_string(), value: it.value, source: it.source as i8 })
+        .collect();
+    settings.sort();
+    Ok(AdminDone::Settings(settings))
+}
+
+fn create_error(error: &CreateTopicError) -> &'static str {
+    match error {
+        CreateTopicError::InvalidName { .. } | CreateTopicError::Collides { .. } => "INVALID_TOPIC_EXCEPTION",
+        CreateTopicError::AlreadyExists { .. } => "TOPIC_ALREADY_EXISTS",
+        CreateTopicError::Reserved { .. }
+        | CreateTopicError::NamedTwice { .. }
+        | CreateTopicError::CountAndAssignment { .. } => "INVALID_REQUEST",
+        CreateTopicError::InvalidPartitions { .. } => "INVALID_PARTITIONS",
+        CreateTopicError::InvalidReplicationFactor { .. } => "INVALID_REPLICATION_FACTOR",
+        CreateTopicError::InvalidAssignment(_) => "INVALID_REPLICA_ASSIGNMENT",
+        CreateTopicError::Config(ConfigError::NullValue { .. }) => "INVALID_CONFIG",
+        CreateTopicError::Config(error) => config_error(error),
+        CreateTopicError::Limit(_) => "POLICY_VIOLATION",
+        CreateTopicError::IdTaken { .. } => "UNKNOWN_SERVER_ERROR",
+    }
+}
+
+fn delete_error(error: &DeleteTopicError) -> &'static str {
+    match error {
+        DeleteTopicError::Disabled => "TOPIC_DELETION_DISABLED",
+        DeleteTopicError::UnknownName { .. } => "UNKNOWN_TOPIC_OR_PARTITION",
+        DeleteTopicError::UnknownId { .. } => "UNKNOWN_TOPIC_ID",
+        DeleteTopicError::NamedTwice { .. } | DeleteTopicError::Internal { .. } => "INVALID_REQUEST",
+    }
+}
+
+fn grow_error(error: &CreatePartitionsError) -> &'static str {
+    match error {
+        CreatePartitionsError::UnknownTopic { .. } => "UNKNOWN_TOPIC_OR_PARTITION",
+        CreatePartitionsError::NamedTwice { .. } | CreatePartitionsError::Internal { .. } => "INVALID_REQUEST",
+        CreatePartitionsError::NotMore { .. } => "INVALID_PARTITIONS",
+        CreatePartitionsError::InvalidAssignment(_) => "INVALID_REPLICA_ASSIGNMENT",
+        CreatePartitionsError::Limit(_) => "POLICY_VIOLATION",
+    }
+}
+
+fn alter_error(error: &AlterConfigsError) -> &'static str {
+    match error {
+        AlterConfigsError::InvalidName { .. } => "INVALID_TOPIC_EXCEPTION",
+        AlterConfigsError::UnknownTopic { .. } => "UNKNOWN_TOPIC_OR_PARTITION",
+        AlterConfigsError::UnknownBroker { .. } | AlterConfigsError::InvalidGroupId | AlterConfigsError::NamedTwice => {
+            "INVALID_REQUEST"
+        }
+        AlterConfigsError::Config(error) => config_error(error),
+        AlterConfigsError::Limit(_) => "POLICY_VIOLATION",
+    }
+}
+
+fn config_error(error: &ConfigError) -> &'static str {
+    match error {
+        ConfigError::NullValue { .. } | ConfigError::DuplicateKey { .. } | ConfigError::ReadOnly { .. } => {
+            "INVALID_REQUEST"
+        }
+        ConfigError::UnknownKey { .. }
+        | ConfigError::KafkaOnly { .. }
+        | ConfigError::BadValue { .. }
+        | ConfigError::Conflict { .. }
+        | ConfigError::Unsupported { .. }
+        | ConfigError::NotAList { .. }
+        | ConfigError::TooLong { .. } => "INVALID_CONFIG",
     }
 }
 
