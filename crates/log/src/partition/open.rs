@@ -183,7 +183,7 @@ impl Opening<'_> {
             self.epochs.truncate_from_end(self.next_offset);
             unless_full(self.write_epochs())?;
             unless_full(self.write_index_entries())?;
-            self.remove_stray_snapshots(found)?;
+            self.replace_stray_snapshots(found)?;
             return Ok(());
         }
         let sealed_upto = self.load_newest_snapshot(found)?;
@@ -210,7 +210,7 @@ impl Opening<'_> {
         self.make_durable()?;
         unless_full(self.write_epochs())?;
         unless_full(self.write_index_entries())?;
-        self.remove_stray_snapshots(found)?;
+        self.replace_stray_snapshots(found)?;
         Ok(())
     }
 
@@ -447,6 +447,11 @@ impl Opening<'_> {
             self.disk.remove_file_if_there(&kind.path(self.dir, base_offset))?;
         }
         Ok(())
+    }
+
+    /// A disk without room keeps what it has.
+    fn replace_stray_snapshots(&self, found: &Found) -> Result<(), OpenError> {
+        if unless_full(self.vouch_for_start(found))? { self.remove_stray_snapshots(found) } else { Ok(()) }
     }
 
     /// Removes snapshots that stand at no segment's base offset: that of an orderly end, which appends make stale.

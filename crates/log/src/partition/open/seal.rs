@@ -3,11 +3,12 @@
 
 use riparian_types::Offset;
 
-use super::{super::sync::Closed, Opening};
+use super::{super::sync::Closed, Found, Opening};
 use crate::{
     disk::DiskError,
     error::OpenError,
     files::{self, IndexEntries, Kind},
+    producers::Producers,
     segment::{Segment, SegmentIndex},
 };
 
@@ -88,6 +89,20 @@ impl Opening<'_> {
         self.disk.sync_data(&self.dir.join(files::PARTITION_METADATA))?;
         self.disk.sync_dir(self.dir)?;
         Ok(())
+    }
+
+    /// A log whose first segments were deleted has a snapshot, by which the next start sees that something was durable. If
+    /// the one at hand goes, for it stands at no segment, another one takes its place: it says of the producers what has
+    /// just been assumed.
+    pub(super) fn vouch_for_start(&self, found: &Found) -> Result<(), DiskError> {
+        let Some(first) = self.segments.first().filter(|first| first.base_offset > Offset::ZERO) else { return Ok(()) };
+        let stays = |offset: &Offset| self.segments.iter().any(|segment| segment.base_offset == *offset);
+        if found.snapshots.iter().any(stays) {
+            return Ok(());
+        }
+        let path = Kind::Snapshot.path(self.dir, first.base_offset);
+        self.disk.replace_file(&path, &Producers::default().to_snapshot())?;
+        self.disk.sync_dir(self.dir)
     }
 
     /// Corrects what is written down of the indexes of closed segments, if they have other entries now.

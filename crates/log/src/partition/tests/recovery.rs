@@ -67,6 +67,31 @@ fn records_deleted_before_anything_was_synced_keep_no_server_from_starting() {
 }
 
 #[test]
+fn a_log_that_was_opened_without_its_first_segments_is_opened_again() {
+    // An orderly end's snapshot is all that is left to say that something was durable; it goes when the log is opened.
+    for is_orderly in [false, true] {
+        let size = batch(0, 2).len() as u32;
+        let mut fixture = Fixture::new(LogConfig { segment_bytes: 6 * size, ..LogConfig::KAFKA });
+        fill(&fixture.log(), 11);
+        fixture.logs().delete_records(&fixture.log(), Offset(12)).unwrap();
+        fixture.logs().shutdown().unwrap();
+        let lose = |path: &str| fixture.disk.remove_file(&Path::new(ROOT).join(path)).unwrap();
+        lose("t-0/00000000000000000012.snapshot");
+        assert!(fixture.files().contains(&"00000000000000000022.snapshot".to_owned()));
+        if !is_orderly {
+            lose(".kafka_cleanshutdown");
+        }
+        fixture.kill();
+        for checkpoint in ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"] {
+            fixture.disk.remove_file(&Path::new(ROOT).join(checkpoint)).unwrap();
+        }
+        fixture.kill();
+        assert_eq!(fixture.report.put_aside, [Path::new(""); 0]);
+        assert_eq!(offsets(&fixture.log(), 12), pairs(12, 22));
+    }
+}
+
+#[test]
 fn a_log_that_was_killed_before_its_first_sync_becomes_durable() {
     let mut fixture = Fixture::new(LogConfig::KAFKA);
     produce(&fixture.log(), 0, &batch(0, 2)).unwrap();
