@@ -59,6 +59,8 @@ pub(crate) struct SoftMember {
     pub(crate) task_offsets: Vec<TaskOffset>,
     pub(crate) task_end_offsets: Vec<TaskOffset>,
     pub(crate) link: Link,
+    /// How soon it was told to report again.
+    pub(crate) interval_ms: i32,
     /// When it joined; 0 if that was before the machine was loaded.
     pub(crate) joined: MonoMillis,
     /// When it is fenced unless it is heard of.

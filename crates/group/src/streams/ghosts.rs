@@ -5,25 +5,27 @@
 //! connections tell more: the system closes them all at once when the process ends. So when every connection of a
 //! process's members has closed, and a member of the same process id joins after that, the old ones are fenced.
 //!
-//! A live process that loses a connection opens another one and reports within its heartbeat interval. Therefore nobody is
-//! fenced sooner than two intervals after the last connection closed; and a process of which any old member has reported
-//! meanwhile, or has not been heard of since this server started, is not touched.
+//! A live process that loses a connection opens another one and reports within the interval that it was told last.
+//! Therefore nobody is fenced sooner than two of these intervals after its connection closed. One that stood still for so
+//! long that all its connections were closed, and starts a thread when it goes on, reports with its old members too as
+//! soon as they have connected; therefore nobody is fenced sooner than a second after the newcomer joined.
+//! A process of which any old member has reported meanwhile, or has not been heard of since this server started, is not
+//! touched.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
 use riparian_types::{GroupEpoch, GroupId, MemberId, MonoMillis, Now, ProcessId, machine::Decision};
 
 use crate::{
-    config::Settings,
     machine::GroupMachine,
-    pace::{self, Pace},
     record::Record,
     soft::{GroupSoft, Link, SoftGroup, SoftMember},
     streams::group::{Member, StreamsGroup},
     timers::Timer,
 };
 
-/// The shortest time, in milliseconds, between the end of the last connection and a fence.
+/// The shortest time, in milliseconds, between the end of the last connection and a fence, and between the newcomer's
+/// join and a fence.
 const GRACE_MIN_MS: i64 = 1000;
 
 /// What is to be done about the old members of a process that is back.
@@ -65,12 +67,7 @@ impl GroupMachine {
         let mut decision = Decision::nothing();
         let Some(group) = self.groups.get(group_id).and_then(|group| group.streams()) else { return decision };
         let Some(soft_group) = soft.groups.get_mut(group_id) else { return decision };
-        let settings = Settings::new(&self.config, soft.overrides.get(group_id));
-        let interval_ms = pace::heartbeat_interval_ms(&self.config, &settings, Pace::Stable);
-        let grace_ms = (2 * i64::from(interval_ms)).max(GRACE_MIN_MS);
-        let Verdict::FenceAt(at, ghosts) = judge(group, &soft_group.members, process, grace_ms) else {
-            return decision;
-        };
+        let Verdict::FenceAt(at, ghosts) = judge(group, &soft_group.members, process) else { return decision };
         if at > now.mono {
             soft.timers.arm(at, Timer::Ghosts(group_id.clone(), process.clone()));
             return decision;
@@ -86,34 +83,35 @@ impl GroupMachine {
     }
 }
 
-fn judge(
-    group: &StreamsGroup,
-    soft_members: &BTreeMap<MemberId, SoftMember>,
-    process: &ProcessId,
-    grace_ms: i64,
-) -> Verdict {
+fn judge(group: &StreamsGroup, soft_members: &BTreeMap<MemberId, SoftMember>, process: &ProcessId) -> Verdict {
     let mut ghosts = Vec::new();
     let mut last_closed = None;
+    let mut last_awaited = None;
     let mut first_joined = None;
     // A static member comes back under its instance id, and keeps its place until then.
     let is_of_process = |(_, member): &(&MemberId, &Member)| {
         member.metadata.process_id == *process && member.metadata.instance_id.is_none()
     };
     for (id, _) in group.members.iter().filter(is_of_process) {
-        match soft_members.get(id).map(|member| (member.link, member.joined)) {
-            None | Some((Link::Unknown, _)) => return Verdict::Leave,
-            Some((Link::Closed(at), _)) => {
+        let Some(member) = soft_members.get(id) else { return Verdict::Leave };
+        match member.link {
+            Link::Unknown => return Verdict::Leave,
+            Link::Closed(at) => {
+                let grace_ms = (2 * i64::from(member.interval_ms)).max(GRACE_MIN_MS);
                 ghosts.push(id.clone());
                 last_closed = last_closed.max(Some(at));
+                last_awaited = last_awaited.max(Some(at.plus_ms(grace_ms)));
             }
-            Some((Link::Open(_), joined)) => {
-                first_joined = Some(first_joined.map_or(joined, |first| joined.min(first)))
+            Link::Open(_) => {
+                first_joined = Some(first_joined.map_or(member.joined, |first: MonoMillis| first.min(member.joined)));
             }
         }
     }
-    match (last_closed, first_joined) {
+    match (last_closed, last_awaited, first_joined) {
         // Whoever has a connection joined after all others had lost theirs.
-        (Some(closed), Some(joined)) if joined >= closed => Verdict::FenceAt(closed.plus_ms(grace_ms), ghosts),
+        (Some(closed), Some(awaited), Some(joined)) if joined >= closed => {
+            Verdict::FenceAt(awaited.max(joined.plus_ms(GRACE_MIN_MS)), ghosts)
+        }
         _ => Verdict::Leave,
     }
 }

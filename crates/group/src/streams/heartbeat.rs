@@ -252,13 +252,14 @@ fn beat(
         None if next.is_some() || group.is_moving() => Pace::Moving,
         None => Pace::Stable,
     };
+    let interval_ms = pace::heartbeat_interval_ms(&machine.config, &settings, pace);
     let reply = StreamsHeartbeatReply {
         member_id: member_id.clone(),
         member_epoch: match planted::is_in(Bug::MemberEpochBack) && progress.previous_epoch > MemberEpoch::JOIN {
             true => MemberEpoch(progress.previous_epoch.0 - 1).max(MemberEpoch(1)),
             false => progress.epoch,
         },
-        heartbeat_interval_ms: pace::heartbeat_interval_ms(&machine.config, &settings, pace),
+        heartbeat_interval_ms: interval_ms,
         acceptable_recovery_lag: settings.acceptable_recovery_lag(),
         task_offset_interval_ms: settings.task_offset_interval_ms(),
         statuses,
@@ -308,6 +309,7 @@ fn beat(
     let session = || Timer::Session(group_id.clone(), member_id.clone());
     let rebalance = || Timer::Rebalance(group_id.clone(), member_id.clone());
     soft_member.link = Link::Open(heartbeat.caller.connection);
+    soft_member.interval_ms = interval_ms;
     if is_join {
         soft_member.joined = now.mono;
     }
