@@ -82,6 +82,14 @@ impl Server {
         self.program.as_ref().expect("the server is running")
     }
 
+    /// How much memory it has right now.
+    pub fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.program().pid()));
+        let status = status.expect("the server runs");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a process has memory");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("VmRSS is a number of KiB")
+    }
+
     /// Crashes it.
     pub fn kill(&mut self) {
         self.program().signal("KILL");

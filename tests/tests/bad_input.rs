@@ -57,12 +57,6 @@ impl Bytes {
     }
 }
 
-fn resident_kib(server: &Server) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.program().pid())).expect("the server runs");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a process has memory");
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("VmRSS is a number of KiB")
-}
-
 #[test]
 fn impossible_frame_lengths_close_the_connection() {
     let server = Server::start(&[]);
@@ -78,7 +72,7 @@ fn impossible_frame_lengths_close_the_connection() {
 fn random_bytes_disturb_nobody_and_keep_no_memory() {
     let server = Server::start(&[]);
     let mut neighbour = Neighbour::new(&server);
-    let before = resident_kib(&server);
+    let before = server.resident_kib();
     let mut bytes = Bytes(20_260_101);
     for round in 0..300 {
         let noise = bytes.take(1 + round * 7);
@@ -96,7 +90,7 @@ fn random_bytes_disturb_nobody_and_keep_no_memory() {
     neighbour.check();
     // A broker on a JVM grows its heap as it likes.
     if against() == Against::Riparian {
-        let grown = resident_kib(&server).saturating_sub(before);
+        let grown = server.resident_kib().saturating_sub(before);
         assert!(grown < GROWTH_KIB_MAX, "memory grew by {grown} KiB");
     }
 }
@@ -145,7 +139,7 @@ fn truncated_requests_are_refused_at_every_byte() {
 fn array_lengths_beyond_the_frame_are_refused() {
     let server = Server::start(&[]);
     let mut neighbour = Neighbour::new(&server);
-    let before = resident_kib(&server);
+    let before = server.resident_kib();
     for length in [i32::MAX, 0x0fff_ffff, 1_000_000] {
         // Metadata version 1: an array of topic names.
         let body = [&length.to_be_bytes()[..], &[0; 16]].concat();
@@ -155,7 +149,7 @@ fn array_lengths_beyond_the_frame_are_refused() {
         neighbour.check();
     }
     if against() == Against::Riparian {
-        let grown = resident_kib(&server).saturating_sub(before);
+        let grown = server.resident_kib().saturating_sub(before);
         assert!(grown < GROWTH_KIB_MAX, "memory grew by {grown} KiB");
     }
 }

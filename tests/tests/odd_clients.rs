@@ -153,12 +153,6 @@ fn create(server: &Server, name: &str, partitions: i32) {
     provoke(server, &frame(&request, 5), "creation").expect("a topic can be created");
 }
 
-fn resident_kib(server: &Server) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.program().pid())).expect("the server runs");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a process has memory");
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("VmRSS is a number of KiB")
-}
-
 /// Lines that tell of a mistake of the server's.
 fn complaints(server: &Server) -> Vec<String> {
     let log = server.program().stderr();
@@ -172,7 +166,7 @@ fn senseless_requests_are_answered_or_closed_and_break_nothing() {
     create(&server, "one", 1);
     create(&server, "many", 5);
     let ids = vec![topic_id(&server, "one"), topic_id(&server, "many")];
-    let before = resident_kib(&server);
+    let before = server.resident_kib();
     let (mut wrong, mut told) = (Vec::new(), 0);
     let base = std::env::var("RIPARIAN_ODD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     macro_rules! bother {
@@ -204,7 +198,7 @@ fn senseless_requests_are_answered_or_closed_and_break_nothing() {
             let lines = complaints(&server);
             wrong.extend(lines[told.min(lines.len())..].iter().map(|line| format!("after {}: {line}", key.name())));
             told = lines.len();
-            let grown = resident_kib(&server).saturating_sub(before);
+            let grown = server.resident_kib().saturating_sub(before);
             if grown > GROWTH_KIB_MAX {
                 wrong.push(format!("after {}: memory grew by {grown} KiB", key.name()));
             }

@@ -60,9 +60,7 @@ fn time_to_first_topic() -> Duration {
 fn idle_server_is_small() {
     let server = Server::start(&[]);
     create_topic(server.port(), "one");
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.program().pid())).expect("the server runs");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a process has memory");
-    let kib: u64 = line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("VmRSS is a number");
+    let kib = server.resident_kib();
     assert!(kib < IDLE_KIB_MAX, "{kib} KiB resident");
 }
 
