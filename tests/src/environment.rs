@@ -55,6 +55,11 @@ pub fn jars() -> PathBuf {
     needed("RIPARIAN_JARS")
 }
 
+/// The directory of the jars of Kafka's own tests.
+pub fn peer_jars() -> PathBuf {
+    needed("RIPARIAN_PEER_JARS")
+}
+
 /// Our compiled programs, then Kafka's jars.
 pub(crate) fn class_path() -> String {
     format!("{}:{}/*", needed("RIPARIAN_CLASSES").display(), needed("RIPARIAN_JARS").display())

@@ -4,22 +4,30 @@
 //! **Invariant:** whatever a test starts is ended by its process id when its value is dropped, and every wait has a
 //! limit and says what it waited for. Nothing is skipped: without the tools a test fails and names the command that
 //! brings them.
-//! It does not know the protocol (see `raw` for the few bytes that bad-input tests write by hand) and links nothing of
-//! the server: the built binary is what is tested.
+//! It links nothing of the server: the built binary is what is tested. What it asks a server itself goes through
+//! `riparian-client` (`direct`, `text`, `watch`) or is written by hand (`raw`).
 
+mod direct;
 mod environment;
 mod java;
 pub mod leave;
 mod process;
 mod proxy;
 mod raw;
+mod relay;
 mod server;
+mod text;
+mod watch;
 mod word_count;
 
-pub use environment::{Against, against, jars, java, kcat, python, steady_heartbeat, valgrind};
+pub use direct::{create_topics, set_group_configs};
+pub use environment::{Against, against, jars, java, kcat, peer_jars, python, steady_heartbeat, valgrind};
 pub use java::{Tool, java_program, own_program};
 pub use process::{Finished, Program};
 pub use proxy::LossyProxy;
 pub use raw::{Connection, create_topic_request, request};
+pub use relay::{Break, Relay};
 pub use server::{Server, free_port, riparian};
+pub use text::Feed;
+pub use watch::{GroupView, GroupWatch, MemberView};
 pub use word_count::WordCount;

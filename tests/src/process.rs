@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ pub struct Program {
     name: String,
     child: Child,
     output: Arc<Output>,
+    /// Open as long as it may be told something.
+    input: Option<ChildStdin>,
 }
 
 /// What a program left when it ended.
@@ -82,18 +84,31 @@ impl Program {
 
     /// Starts a program and gives it all of `input`.
     pub fn start_with_input(name: &str, command: &mut Command, input: &str) -> Self {
-        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = spawned.unwrap_or_else(|error| panic!("cannot start {name} ({command:?}): {error}"));
-        let output = Arc::new(Output::default());
-        output.read(child.stdout.take().expect("stdout is piped"), |collected| &mut collected.stdout);
-        output.read(child.stderr.take().expect("stderr is piped"), |collected| &mut collected.stderr);
-        let mut stdin = child.stdin.take().expect("stdin is piped");
+        let mut program = Self::start_listening(name, command);
+        let mut stdin = program.input.take().expect("stdin is piped");
         let input = input.to_owned();
         // A program may end, or write a lot, before it has read everything.
         std::thread::spawn(move || {
             let _ = stdin.write_all(input.as_bytes());
         });
-        Self { name: name.to_owned(), child, output }
+        program
+    }
+
+    /// Starts a program that is told lines later.
+    pub fn start_listening(name: &str, command: &mut Command) -> Self {
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = spawned.unwrap_or_else(|error| panic!("cannot start {name} ({command:?}): {error}"));
+        let output = Arc::new(Output::default());
+        output.read(child.stdout.take().expect("stdout is piped"), |collected| &mut collected.stdout);
+        output.read(child.stderr.take().expect("stderr is piped"), |collected| &mut collected.stderr);
+        let input = child.stdin.take();
+        Self { name: name.to_owned(), child, output, input }
+    }
+
+    /// Writes a line to its standard input, which `start_listening` has left open.
+    pub fn tell(&mut self, line: &str) {
+        let told = self.input.as_mut().map(|input| writeln!(input, "{line}"));
+        assert!(matches!(told, Some(Ok(()))), "{} cannot be told `{line}`: {told:?}", self.name);
     }
 
     /// Its process id.

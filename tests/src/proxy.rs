@@ -85,21 +85,23 @@ fn lock(asked: &Asked) -> std::sync::MutexGuard<'_, BTreeSet<[u8; 4]>> {
 }
 
 /// Copies whole frames while `deliver` agrees; then both directions end.
-fn copy_frames(mut from: TcpStream, mut to: &TcpStream, mut deliver: impl FnMut(&[u8]) -> bool) {
-    let mut length = [0; 4];
-    while from.read_exact(&mut length).is_ok() {
-        let size = usize::try_from(i32::from_be_bytes(length)).unwrap_or(usize::MAX);
-        if size > FRAME_BYTES_MAX {
-            break;
-        }
-        let mut frame = vec![0; size];
-        if from.read_exact(&mut frame).is_err() || !deliver(&frame) {
-            break;
-        }
-        if to.write_all(&[&length[..], &frame].concat()).is_err() {
+fn copy_frames(from: TcpStream, mut to: &TcpStream, mut deliver: impl FnMut(&[u8]) -> bool) {
+    while let Some(frame) = read_frame(&from) {
+        if !deliver(&frame[4..]) || to.write_all(&frame).is_err() {
             break;
         }
     }
     let _ = from.shutdown(Shutdown::Both);
     let _ = to.shutdown(Shutdown::Both);
+}
+
+/// A whole frame, its length in front.
+pub(crate) fn read_frame(mut from: &TcpStream) -> Option<Vec<u8>> {
+    let mut frame = vec![0; 4];
+    from.read_exact(&mut frame).ok()?;
+    let size = frame.first_chunk().map(|&length| i32::from_be_bytes(length))?;
+    let size = usize::try_from(size).ok().filter(|size| *size <= FRAME_BYTES_MAX)?;
+    frame.resize(4 + size, 0);
+    from.read_exact(&mut frame[4..]).ok()?;
+    Some(frame)
 }

@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::java::{Tool, own_program, own_program_on};
+use crate::direct::create_topics;
+use crate::java::{own_program, own_program_on};
 use crate::process::Program;
 use crate::server::Server;
+use crate::text::{self, Feed, Topic};
 
-const APPLICATION: &str = "word-count";
 const INPUT: &str = "text-lines";
-const PARTITIONS: &str = "4";
-/// Two subtopologies of four tasks each.
-const TASKS: usize = 8;
+const OUTPUT: &str = "word-counts";
+const PARTITIONS: i32 = 4;
 const SETTLED_LIMIT: Duration = Duration::from_secs(90);
-const FEED_LIMIT: Duration = Duration::from_secs(120);
 const CLOSE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The application, its topics created.
 pub struct WordCount {
+    /// What its instances are told.
     bootstrap: String,
+    /// Where the test itself asks.
+    port: u16,
     states: TempDir,
     /// `None`: the release that the tests are compiled with.
     release: Option<String>,
@@ -29,68 +31,69 @@ pub struct WordCount {
 }
 
 impl WordCount {
+    /// Its group.
+    pub const APPLICATION: &'static str = "word-count";
+    /// Two subtopologies of four tasks each.
+    pub const TASKS: usize = 8;
+
     /// Creates the topics. Instances run on this release of Kafka Streams, with these settings.
     pub fn new(server: &Server, release: Option<&str>, settings: &[&str]) -> Self {
-        let bootstrap = server.bootstrap();
-        for topic in [INPUT, "word-counts"] {
-            let arguments = ["--create", "--topic", topic, "--partitions", PARTITIONS, "--replication-factor", "1"];
-            Tool::at("TopicCommand", &bootstrap).args(&arguments).run();
-        }
+        create_topics(server.port(), &[INPUT, OUTPUT], PARTITIONS);
         let states = tempfile::Builder::new().prefix("riparian-states-").tempdir();
         Self {
-            bootstrap,
+            bootstrap: server.bootstrap(),
+            port: server.port(),
             states: states.expect("a temporary directory can be made"),
             release: release.map(str::to_owned),
             settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
         }
     }
 
+    /// Its instances reach the server through another port.
+    pub fn behind(self, port: u16) -> Self {
+        Self { bootstrap: format!("127.0.0.1:{port}"), ..self }
+    }
+
     /// Starts an instance with two threads; its state directory carries its name.
     pub fn start(&self, name: &str) -> Program {
+        self.start_with(name, 2, &[])
+    }
+
+    /// Starts an instance with more options, which listens to `add` and `remove`; its clients carry its name.
+    pub fn start_with(&self, name: &str, threads: u32, options: &[&str]) -> Program {
         let mut command = match &self.release {
             Some(release) => own_program_on(release, "WordCount"),
             None => own_program("WordCount"),
         };
-        command.args(["--bootstrap", &self.bootstrap, "--application-id", APPLICATION, "--threads", "2"]);
-        command.arg("--state-dir").arg(Path::new(self.states.path()).join(name));
+        command.args(["--bootstrap", &self.bootstrap, "--application-id", Self::APPLICATION]);
+        command.args(["--threads", &threads.to_string(), "--set", &format!("client.id={name}")]);
+        command.arg("--state-dir").arg(Path::new(self.states.path()).join(name)).args(options);
         for setting in &self.settings {
             command.args(["--set", setting]);
         }
-        Program::start(name, &mut command)
+        Program::start_listening(name, &mut command)
     }
 
     /// Waits until these instances run, and together run every task once.
     pub fn wait_until_settled(&self, instances: &[&Program]) {
-        let (last, others) = instances.split_last().expect("there is an instance");
-        last.wait_until("every task in one of the instances", SETTLED_LIMIT, |lines| {
-            let others: Vec<Vec<String>> = others.iter().map(|instance| instance.stdout()).collect();
-            let all = || others.iter().map(Vec::as_slice).chain([lines]);
-            let mut tasks: Vec<String> = all().flat_map(active_tasks).collect();
+        Program::wait_for_all(instances, "every task in one of the instances", SETTLED_LIMIT, |lines| {
+            let mut tasks: Vec<String> = lines.iter().flat_map(|lines| active_tasks(lines)).collect();
             let count = tasks.len();
             tasks.sort();
             tasks.dedup();
-            (count == TASKS && tasks.len() == TASKS && all().all(is_running)).then_some(())
+            let is_settled = count == Self::TASKS && tasks.len() == Self::TASKS;
+            (is_settled && lines.iter().all(|lines| is_running(lines))).then_some(())
         });
     }
 
     /// Feeds lines, so many a second, while something else happens.
-    pub fn feed(&self, from: u64, count: u64, rate: u64) -> Program {
-        let mut command = own_program("Feeder");
-        command.args(["--bootstrap", &self.bootstrap, "--topic", INPUT, "--quiet", "true"]);
-        command.args(["--from", &from.to_string(), "--count", &count.to_string(), "--rate", &rate.to_string()]);
-        Program::start("feeder", &mut command)
-    }
-
-    /// Waits until all lines were acknowledged.
-    pub fn finish_feed(&self, feeder: Program, count: u64) {
-        feeder.finish(FEED_LIMIT).success().says(&format!("done {count} 0"));
+    pub fn feed(&self, from: u64, count: u64, rate: u64) -> Feed {
+        Feed::start(self.topic(INPUT), from, count, rate)
     }
 
     /// The counts of the first `count` lines are right, or, after a crash, at least right.
     pub fn check_counts(&self, count: u64, exact: bool) {
-        let mut command = own_program("CountsChecker");
-        command.args(["--bootstrap", &self.bootstrap, "--count", &count.to_string(), "--exact", &exact.to_string()]);
-        Program::start("counts", &mut command).finish(FEED_LIMIT).success();
+        text::check_counts(&self.topic(OUTPUT), count, exact);
     }
 
     /// Closes an instance as an operator would; nothing may have gone wrong in it.
@@ -98,6 +101,10 @@ impl WordCount {
         let closed = instance.terminate(CLOSE_LIMIT);
         closed.says("closed");
         assert!(!closed.stdout.contains("error "), "{}", closed.both());
+    }
+
+    fn topic(&self, name: &'static str) -> Topic {
+        Topic { port: self.port, name, partitions: PARTITIONS }
     }
 }
 

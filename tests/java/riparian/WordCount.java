@@ -1,11 +1,13 @@
 package riparian;
 
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.Locale;
 import java.util.Properties;
+import java.util.Scanner;
 import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -29,7 +31,9 @@ import org.apache.kafka.streams.kstream.Produced;
  *
  * <p>Prints one plain line for each change: {@code state OLD NEW}, {@code tasks THREAD active=... standby=...},
  * {@code counted N} (updates so far), {@code error TEXT}, {@code closed}. Closes on SIGTERM; exits with 1 when Streams
- * gives up. With {@code --shutdown-application-on WORD} that word ends all instances.
+ * gives up. With {@code --shutdown-application-on WORD} that word ends all instances; with
+ * {@code --replace-thread-on WORD} it ends a thread, once, which is replaced. Standard input may say {@code add} and
+ * {@code remove}: a stream thread more or less; {@code added THREAD} and {@code removed THREAD} tell when it is done.
  */
 public final class WordCount {
     private WordCount() {}
@@ -53,14 +57,16 @@ public final class WordCount {
         options.applySettings(config);
 
         String poison = options.text("shutdown-application-on", "");
+        String accident = options.text("replace-thread-on", "");
+        AtomicBoolean hadAccident = new AtomicBoolean();
         AtomicLong counted = new AtomicLong();
         StreamsBuilder builder = new StreamsBuilder();
         builder.stream(options.text("input", "text-lines"), Consumed.with(Serdes.String(), Serdes.String()))
                 .flatMapValues(line -> Arrays.asList(line.toLowerCase(Locale.ROOT).trim().split("\\W+")))
                 .filterNot((key, word) -> word.isEmpty())
                 .peek((key, word) -> {
-                    if (word.equals(poison)) {
-                        throw new IllegalStateException("met " + poison);
+                    if (word.equals(poison) || word.equals(accident) && hadAccident.compareAndSet(false, true)) {
+                        throw new IllegalStateException("met " + word);
                     }
                 })
                 .groupBy((key, word) -> word, Grouped.with("words", Serdes.String(), Serdes.String()))
@@ -88,6 +94,9 @@ public final class WordCount {
             for (Throwable cause = error; cause != null; cause = cause.getCause()) {
                 say("error " + cause.getClass().getSimpleName() + ": " + cause.getMessage());
             }
+            if (!accident.isEmpty()) {
+                return StreamThreadExceptionResponse.REPLACE_THREAD;
+            }
             return poison.isEmpty()
                     ? StreamThreadExceptionResponse.SHUTDOWN_CLIENT
                     : StreamThreadExceptionResponse.SHUTDOWN_APPLICATION;
@@ -95,9 +104,23 @@ public final class WordCount {
         Thread closer = new Thread(() -> finish(streams), "closer");
         Runtime.getRuntime().addShutdownHook(closer);
         streams.start();
+        Thread listener = new Thread(() -> listen(streams), "listener");
+        listener.setDaemon(true);
+        listener.start();
         printProgressUntil(streams, counted, ended);
         if (failed.get()) {
             System.exit(1);
+        }
+    }
+
+    private static void listen(KafkaStreams streams) {
+        Scanner lines = new Scanner(System.in, StandardCharsets.UTF_8);
+        while (lines.hasNextLine()) {
+            switch (lines.nextLine()) {
+                case "add" -> say("added " + streams.addStreamThread().orElse("none"));
+                case "remove" -> say("removed " + streams.removeStreamThread().orElse("none"));
+                default -> say("error not a command");
+            }
         }
     }
 
