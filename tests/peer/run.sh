@@ -3,11 +3,12 @@
 # Runs Apache Kafka's own published tests against the server at BOOTSTRAP (HOST:PORT), one class at a time, prints
 # a table and compares it with rows.tsv. Exit: 0 = every test that passes on Kafka passes here,
 # 1 = some does not, 2 = could not run. ClassName is a whole name or the end of one (EosIntegrationTest).
-# Settings by environment: PEER_CACHE (jars, classes; default ~/.cache/riparian-peer), PEER_OUT (results),
+# Settings by environment: PEER_CACHE (jars, classes; default ~/.cache/riparian-peer), PEER_LIB (the jars, if somebody
+# has fetched them already), PEER_OUT (results), PEER_LANE (2/3: of every three classes the second),
 # PEER_TEST_TIMEOUT (s, 120), PEER_CLASS_TIMEOUT (s, 0 = three times the baseline, at least 120), PEER_HEAP (1G),
 # PEER_BASELINE (file), PEER_RETRY=1 (run a class with a missed test once more; the better result of a test counts).
 set -uo pipefail
-[ $# -ge 1 ] || { sed -n '2,9s/^# //p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,10s/^# //p' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 boot=$1; shift
 [ $# -gt 0 ] || set -- fast
@@ -21,18 +22,21 @@ first=${boot%%,*}
 (exec 3<>"/dev/tcp/${first%:*}/${first##*:}") 2>/dev/null || { echo "nothing answers at $first" >&2; exit 2; }
 
 # 1. jars: by Maven, once for each state of pom.xml
+exec 9> "$cache/lock"; flock 9
+lib=${PEER_LIB:-$cache/lib}
 sum=$(cksum < "$here/pom.xml" | cut -d' ' -f1)
-if [ ! -e "$cache/resolved-$sum" ]; then
-  rm -rf "$cache/lib" "$cache"/resolved-*
-  mvn -q -B -f "$here/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DoutputDirectory="$cache/lib" >&2 || exit 2
+if [ -z "${PEER_LIB:-}" ] && [ ! -e "$cache/resolved-$sum" ]; then
+  rm -rf "$lib" "$cache"/resolved-*
+  mvn -q -B -f "$here/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DoutputDirectory="$lib" >&2 || exit 2
   touch "$cache/resolved-$sum"
 fi
 # 2. the stand-ins, before Kafka's classes of the same names
-if [ ! -e "$cache/compiled" ] || [ -n "$(find "$here/src" -newer "$cache/compiled" -print -quit)" ] || [ "$cache/resolved-$sum" -nt "$cache/compiled" ]; then
+if [ ! -e "$cache/compiled" ] || [ -n "$(find "$here/src" -newer "$cache/compiled" -print -quit)" ] || [ "$lib" -nt "$cache/compiled" ]; then
   rm -rf "$cache/classes"; mkdir -p "$cache/classes"
-  javac -nowarn -d "$cache/classes" -cp "$cache/lib/*" $(find "$here/src" -name '*.java') >&2 || exit 2
+  javac -nowarn -d "$cache/classes" -cp "$lib/*" $(find "$here/src" -name '*.java') >&2 || exit 2
   cp -r "$here/src/META-INF" "$cache/classes/" && touch "$cache/compiled"
 fi
+exec 9>&-
 
 # 3. what to run: lines "class <tab> methods" (m1|m2|..., or - for all)
 plan=$out/plan.tsv
@@ -45,7 +49,7 @@ for what in "$@"; do
     *) m=$(awk -F'\t' -v w="$what" '/^#/{next} !s[$2]++ && ($2==w || substr($2, length($2)-length(w))=="."w) {print $2 "\t-"}' "$baseline")
        echo "${m:-$what	-}" ;;
   esac
-done | awk -F'\t' '!s[$1]++' > "$plan"
+done | awk -F'\t' -v lane="${PEER_LANE:-1/1}" 'BEGIN {split(lane, l, "/")} !s[$1]++ && n++ % l[2] == l[1] - 1' > "$plan"
 n=$(wc -l < "$plan"); [ "$n" -gt 0 ] || { echo "nothing to run" >&2; exit 2; }
 results=$out/results.tsv; : > "$results"
 
@@ -59,7 +63,7 @@ one() { # class, methods: runs it, appends its rows to $results
   local tmp; tmp=$(mktemp -d "$out/tmp.XXXXXX"); : > "$raw"; t0=$(date +%s)
   timeout -k 10 "$limit" java -Xmx"$heap" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dpeer.bootstrap="$boot" -Dpeer.out="$raw" \
     -Dpeer.test.timeout.s="$tlimit" -Djava.io.tmpdir="$tmp" -Dlog4j2.configurationFile="$here/log4j2.properties" \
-    -cp "$cache/classes:$cache/lib/*" org.junit.platform.console.ConsoleLauncher execute --disable-banner --disable-ansi-colors \
+    -cp "$cache/classes:$lib/*" org.junit.platform.console.ConsoleLauncher execute --disable-banner --disable-ansi-colors \
     --details=none ${x[@]+"${x[@]}"} --select-class="$c" > "$out/logs/$c.log" 2>&1
   rc=$?
   rm -rf "$tmp"

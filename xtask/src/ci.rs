@@ -243,6 +243,9 @@ fn environment(against: Against, suites: &[Suite]) -> Result<Vec<(String, PathBu
         // Also as a command line client of another broker.
         ("RIPARIAN_BIN".to_owned(), build_server()?),
     ];
+    if suites.iter().any(Suite::runs_kafkas_tests) {
+        environment.push(("RIPARIAN_PEER_JARS".to_owned(), setup::ensure_peer_jars()?));
+    }
     match against {
         Against::Riparian if suites.iter().any(Suite::counts_heartbeats) => {
             environment.push(("RIPARIAN_STEADY_HEARTBEAT".to_owned(), build_steady_heartbeat()?));

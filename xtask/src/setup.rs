@@ -132,8 +132,21 @@ fn release_of(text: &str) -> Option<u32> {
     if first == 1 { numbers.next()?.parse().ok() } else { Some(first) }
 }
 
+/// The jars of Kafka's own tests, which `tests/peer` runs; they are many, and only it needs them.
+pub(crate) fn ensure_peer_jars() -> Result<PathBuf> {
+    let jars = shell::target_dir().join("riparian-jars").join("peer").join("lib");
+    let pom_path = shell::root().join("tests").join("peer").join("pom.xml");
+    let pom = fs::read_to_string(&pom_path).with_context(|| format!("cannot read {}", pom_path.display()))?;
+    fetch_jars(&jars, &pom, "Apache Kafka's own tests")?;
+    Ok(jars)
+}
+
 fn ensure_jars(jars: &Path, release: &str, artifacts: &[&str]) -> Result<()> {
-    let pom = pom(release, artifacts);
+    fetch_jars(jars, &pom(release, artifacts), &format!("Apache Kafka {release}"))
+}
+
+/// Lets Maven fetch what a pom names, unless it has done so already.
+fn fetch_jars(jars: &Path, pom: &str, what: &str) -> Result<()> {
     let marker = jars.join(".done");
     if fs::read_to_string(&marker).is_ok_and(|done| done == pom) {
         return Ok(());
@@ -145,13 +158,13 @@ fn ensure_jars(jars: &Path, release: &str, artifacts: &[&str]) -> Result<()> {
             shell::find_program("mvn").context("Maven (`mvn`) is still not found after installing it")?
         }
     };
-    let step = Step::start(&format!("setup: fetching the jars of Apache Kafka {release}"));
+    let step = Step::start(&format!("setup: fetching the jars of {what}"));
     if jars.exists() {
         fs::remove_dir_all(jars)?;
     }
     fs::create_dir_all(jars)?;
     let pom_path = jars.join("pom.xml");
-    fs::write(&pom_path, &pom)?;
+    fs::write(&pom_path, pom)?;
     shell::run_quietly(
         Command::new(maven)
             .env("MAVEN_OPTS", maven_options())
@@ -161,7 +174,7 @@ fn ensure_jars(jars: &Path, release: &str, artifacts: &[&str]) -> Result<()> {
             .arg(format!("-DoutputDirectory={}", jars.display())),
     )
     .context("Maven could not fetch the jars (is there a network?)")?;
-    fs::write(&marker, &pom)?;
+    fs::write(&marker, pom)?;
     step.done();
     Ok(())
 }

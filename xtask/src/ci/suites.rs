@@ -30,6 +30,11 @@ impl Suite {
         SHARING.iter().position(|sharing| sharing == target)
     }
 
+    /// Whether it needs the jars of Kafka's own tests.
+    pub(super) fn runs_kafkas_tests(&self) -> bool {
+        matches!(&self.work, Work::Conformance(target) if target == PEER)
+    }
+
     /// Whether it needs the program that is only built for it.
     pub(super) fn counts_heartbeats(&self) -> bool {
         matches!(&self.work, Work::Conformance(target) if target == "heartbeat_cost")
@@ -45,8 +50,11 @@ pub(super) enum Work {
     Conformance(String),
 }
 
+/// Kafka's own tests: a target of which the tests run the fast part, and `cargo xtask soak peer` what it is asked for.
+const PEER: &str = "peer";
+
 /// Conformance targets about our own binary, where another broker has nothing to show, and the one that starts both.
-const OURS_ONLY: &[&str] = &["differential", "field_cases", "heartbeat_cost", "rebalance", "startup"];
+const OURS_ONLY: &[&str] = &["differential", "field_cases", "ghosts", "heartbeat_cost", PEER, "rebalance", "startup"];
 
 /// Conformance targets that wait for clients and clocks most of the time, and measure nothing; the longest first. They
 /// share the machine with one other, the rest have it for themselves.
@@ -63,8 +71,8 @@ const SHARING: &[&str] = &[
     "codec",
 ];
 
-/// Conformance targets whose tests wait for tools more than for the server, and may run side by side.
-const SIDE_BY_SIDE: &[&str] = &["client_versions", "files", "tools"];
+/// Conformance targets whose tests wait for tools and applications more than for the server, and may run side by side.
+const SIDE_BY_SIDE: &[&str] = &["client_versions", "files", "ghosts", "tools"];
 
 /// The same seed twice, then fixed seeds, then random ones for half a minute. What a random seed finds may be older than
 /// the change at hand; the simulator says so and what to do with it.
@@ -95,6 +103,7 @@ pub(super) fn all() -> Result<Vec<Suite>> {
     suites.push(Suite { name: "simulation".to_owned(), quick: false, work: Work::Cargo(SIMULATION) });
     suites.push(Suite { name: "simulation-finds-bugs".to_owned(), quick: false, work: Work::Cargo(PLANTED_BUGS) });
     suites.extend(conformance_targets()?.iter().map(|target| conformance(target)));
+    suites.push(Suite { name: format!("conformance-{PEER}-fast"), ..conformance(PEER) });
     Ok(suites)
 }
 
