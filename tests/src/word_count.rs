@@ -38,7 +38,13 @@ impl WordCount {
 
     /// Creates the topics. Instances run on this release of Kafka Streams, with these settings.
     pub fn new(server: &Server, release: Option<&str>, settings: &[&str]) -> Self {
-        create_topics(server.port(), &[INPUT, OUTPUT], PARTITIONS);
+        let application = Self::without_topics(server, release, settings);
+        application.create_topics();
+        application
+    }
+
+    /// The same, but the topics are not there yet.
+    pub fn without_topics(server: &Server, release: Option<&str>, settings: &[&str]) -> Self {
         let states = tempfile::Builder::new().prefix("riparian-states-").tempdir();
         Self {
             bootstrap: server.bootstrap(),
@@ -47,6 +53,11 @@ impl WordCount {
             release: release.map(str::to_owned),
             settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
         }
+    }
+
+    /// Creates the topics.
+    pub fn create_topics(&self) {
+        create_topics(self.port, &[INPUT, OUTPUT], PARTITIONS);
     }
 
     /// Its instances reach the server through another port.
