@@ -86,7 +86,7 @@ fn a_log_that_was_opened_without_its_first_segments_is_opened_again() {
             fixture.disk.remove_file(&Path::new(ROOT).join(checkpoint)).unwrap();
         }
         fixture.kill();
-        assert_eq!(fixture.report.put_aside, [Path::new(""); 0]);
+        assert!(fixture.report.put_aside.is_empty(), "{:?}", fixture.report);
         assert_eq!(offsets(&fixture.log(), 12), pairs(12, 22));
     }
 }
