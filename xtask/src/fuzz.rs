@@ -34,7 +34,7 @@ const MERGED_BYTES_MAX: usize = 40_000;
 const PROFILE: &str = "sim";
 const TARGET_VARIABLE: &str = "RIPARIAN_FUZZ_TARGET";
 /// An input that takes longer is a find.
-const INPUT_SECONDS_MAX: u32 = 10;
+const INPUT_SECONDS_MAX: usize = 10;
 const MEMORY_MIB_MAX: u32 = 1024;
 /// How much of what a panic says is shown; all of it is in the log.
 const MESSAGE_LINES_MAX: usize = 4;
@@ -158,9 +158,12 @@ impl Fuzzer {
     fn run_all(&self, targets: &[Target], length: Length, jobs: usize) -> Result<()> {
         let next = AtomicUsize::new(0);
         let outcomes = Mutex::new(Vec::new());
+        // A target that shares its core with others is not slow itself.
+        let sharing = jobs.min(targets.len()).div_ceil(thread::available_parallelism().map_or(1, usize::from)).max(1);
+        let input_seconds_max = INPUT_SECONDS_MAX * sharing;
         let work = || {
             while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let outcome = self.run(target, length);
+                let outcome = self.run(target, length, input_seconds_max);
                 outcomes.lock().unwrap_or_else(PoisonError::into_inner).push((&target.name, outcome));
             }
         };
@@ -185,7 +188,7 @@ impl Fuzzer {
         if interrupted > 0 { bail!("{interrupted} target(s) were interrupted") } else { Ok(()) }
     }
 
-    fn run(&self, target: &Target, length: Length) -> Result<Outcome> {
+    fn run(&self, target: &Target, length: Length, input_seconds_max: usize) -> Result<Outcome> {
         let name = &target.name;
         let (grown, finds) = (grown(name), home().join("finds").join(name));
         fs::create_dir_all(&grown).with_context(|| format!("cannot create {}", grown.display()))?;
@@ -197,7 +200,7 @@ impl Fuzzer {
             Length::Seconds(seconds) => format!("-max_total_time={seconds}"),
             Length::Runs(runs) => format!("-runs={runs}"),
         });
-        command.args([format!("-timeout={INPUT_SECONDS_MAX}"), format!("-rss_limit_mb={MEMORY_MIB_MAX}")]);
+        command.args([format!("-timeout={input_seconds_max}"), format!("-rss_limit_mb={MEMORY_MIB_MAX}")]);
         command.args(["-print_final_stats=1", "-reload=0", "-len_control=20"]);
         command.arg(format!("-artifact_prefix={}/", finds.display()));
         command.arg(&grown).arg(committed_inputs(name)?);
