@@ -19,8 +19,9 @@ use riparian_protocol::{
     },
 };
 use riparian_testkit::{
-    AdminAnswer, AdminCommand, Answered, ClassicAnswer, ClassicDescription, ClassicName, ClassicRequest, FetchedOffset,
-    Happened, Heartbeat, Listing, OffsetOutcome, OffsetWords, Refusal, Session, Target, TopicChange, Topology,
+    AdminAnswer, AdminCommand, Answered, ClassicAnswer, ClassicDescription, ClassicName, ClassicRequest, DiskState,
+    FetchedOffset, Happened, Heartbeat, Listing, OffsetOutcome, OffsetWords, Refusal, Session, Target, TopicChange,
+    Topology,
     show::{Description, HeartbeatAnswer, Printer},
 };
 use riparian_types::Uuid;
@@ -70,6 +71,8 @@ pub struct Server<T> {
     has_unheard_changes: bool,
     barriers: u32,
     ids: Ids,
+    is_disk_well: bool,
+    may_be_unreadable: bool,
     written: stored::Reader,
 }
 
@@ -83,6 +86,8 @@ impl<T: Transport> Server<T> {
             has_unheard_changes: false,
             barriers: 0,
             ids: Ids::default(),
+            is_disk_well: true,
+            may_be_unreadable: false,
             written,
         };
         Session::new(server, format!("{name}."), Printer::without_texts(), Topology::default())
@@ -276,6 +281,12 @@ impl<T: Transport> Target for Server<T> {
         barrier::wait_for_coordinator(&mut self.transport)
     }
 
+    fn set_disk(&mut self, state: DiskState) -> Result<(), String> {
+        self.is_disk_well = state == DiskState::Works;
+        self.may_be_unreadable |= !self.is_disk_well;
+        self.transport.set_disk(state)
+    }
+
     fn describe(&mut self, group: &str) -> Answered<Description> {
         let request = StreamsGroupDescribeRequest { group_ids: vec![group.to_owned().into()], ..Default::default() };
         let answer = self.transport.call(&request, None)?;
@@ -405,7 +416,14 @@ impl<T: Transport> Target for Server<T> {
     }
 
     fn happened(&mut self) -> Result<Vec<Happened>, String> {
-        let records = self.written.read(&mut self.transport, &format!("{}.", self.name))?;
+        let records = match self.written.read(&mut self.transport, &format!("{}.", self.name)) {
+            // A log whose disk fails may be closed for a while; what was written shows when it is open again.
+            Err(_) if self.may_be_unreadable => Vec::new(),
+            read => {
+                self.may_be_unreadable &= !self.is_disk_well;
+                read?
+            }
+        };
         Ok(records.into_iter().map(|(group, record)| Happened::Record(group, record.into())).collect())
     }
 }

@@ -2,6 +2,7 @@
 
 use riparian_client::Received;
 use riparian_protocol::Request;
+use riparian_testkit::DiskState;
 
 /// The connection that everything goes over but what classic members ask.
 pub const MAIN: &str = "main";
@@ -39,4 +40,9 @@ pub trait Transport {
 
     /// Cuts the power of its machine, and starts it again; all connections are gone.
     fn cut_power(&mut self) -> Result<(), String>;
+
+    /// What its disk does from now on.
+    fn set_disk(&mut self, _: DiskState) -> Result<(), String> {
+        Err("only a simulated server has a disk that can be told to fail".to_owned())
+    }
 }

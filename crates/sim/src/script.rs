@@ -14,12 +14,12 @@ use bytes::Bytes;
 use riparian_client::{ClientCore, CoreError, Received};
 use riparian_protocol::{Request, messages::ApiVersionsRequest};
 use riparian_scripts::{MAIN, SETTINGS, Transport};
-use riparian_testkit::{Runner, Script};
+use riparian_testkit::{DiskState, Runner, Script};
 
 use crate::{
     actors::Actor,
     core::Core,
-    disk::Death,
+    disk::{Death, DiskFaults},
     options::{Groups, Options},
     queue::Event,
     trace::Mode,
@@ -44,7 +44,9 @@ pub fn check_script(path: &Path, seed: u64, mode: Mode, rewritable: bool) -> (Ou
     let mut carry_out = |line: &str| {
         shared.borrow_mut().world.core.say(format_args!("> {line}"));
         let lines = session.carry_out(line);
-        shared.borrow_mut().world.core.check_replay();
+        let core = &mut shared.borrow_mut().world.core;
+        lines.iter().flatten().for_each(|line| core.say(format_args!("    {line}")));
+        core.check_replay();
         lines
     };
     let checked = match rewritable {
@@ -275,5 +277,13 @@ impl Transport for Network {
 
     fn cut_power(&mut self) -> Result<(), String> {
         self.0.borrow_mut().die(Death::PowerCut)
+    }
+
+    fn set_disk(&mut self, state: DiskState) -> Result<(), String> {
+        let faults = DiskFaults { is_full: state == DiskState::Full, sync_fails: state == DiskState::SyncsFail };
+        let simulated = self.0.borrow();
+        let server = simulated.world.core.server.as_ref().ok_or("the server is down")?;
+        server.disk.set_faults(faults);
+        Ok(())
     }
 }

@@ -401,6 +401,32 @@ mod tests {
             Ok(Some(AdminCommand::Drop(vec![TopicSelector::Name("a".into()), TopicSelector::Id(2)])))
         );
         assert_eq!(parse("alter topic:a dance k"), Err("`dance` is not set, append, subtract or delete".to_owned()));
+        assert_eq!(
+            parse("settings group:g streams.num.standby.replicas"),
+            Ok(Some(AdminCommand::Settings {
+                resource_type: 32,
+                name: "g".into(),
+                keys: vec!["streams.num.standby.replicas".into()]
+            }))
+        );
+        assert_eq!(
+            parse("settings moon:1"),
+            Err("`moon:1` is not a resource, such as topic:t, broker:1 or group:g".to_owned())
+        );
         assert_eq!(parse("ids many"), Err("`many` is not a number".to_owned()));
+    }
+
+    #[test]
+    fn answers_are_shown() {
+        let subject = AdminSubject::Resource { resource_type: 4, name: "1".into() };
+        assert_eq!(subject.to_string(), "broker:1");
+        let settings = [("a", Some("1"), 1), ("b", None, 5), ("c", Some("2"), 77)]
+            .map(|(key, value, source)| Setting { key: key.into(), value: value.map(String::from), source });
+        assert_eq!(AdminDone::Settings(settings.into()).to_string(), "a=1 topic, b=- default, c=2 77");
+        let configs = vec![("k".to_owned(), "v".to_owned())];
+        let created = AdminDone::Created { id: Some(7), partitions: 2, replication_factor: 1, configs };
+        assert_eq!(created.to_string(), "#7 2 partitions, 1 replica, k=v");
+        let tried = AdminDone::Created { id: None, partitions: 2, replication_factor: 1, configs: Vec::new() };
+        assert_eq!(tried.to_string(), "2 partitions, 1 replica");
     }
 }

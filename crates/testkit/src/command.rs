@@ -58,6 +58,8 @@ pub enum Command {
     Restart,
     /// `power-cut`: the server's machine loses its power, and what was not synced with it (virtual time only).
     PowerCut,
+    /// `disk full`, `disk fails`, `disk works`: what the disk of the server does from now on (the simulator only).
+    Disk(DiskState),
     /// `close`: the connection is closed; the next command opens another one.
     Close {
         /// `close 2` (virtual time only): the one that heartbeats with `via=2` come through; 0 unless said.
@@ -88,6 +90,17 @@ pub enum Command {
     Forget(OffsetWords),
     /// About topics, settings and the like (only for the machine that keeps them).
     Admin(AdminCommand),
+}
+
+/// What a disk does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskState {
+    /// What it is for.
+    Works,
+    /// It has no room for anything more.
+    Full,
+    /// It cannot say that anything is safe.
+    SyncsFail,
 }
 
 /// A heartbeat, as far as the script says what it is.
@@ -253,6 +266,12 @@ impl Command {
             "wait" => Self::Wait { ms: duration_ms(words.0.get(1).copied().unwrap_or_default())? },
             "restart" => Self::Restart,
             "power-cut" => Self::PowerCut,
+            "disk" => Self::Disk(match words.0.get(1).copied().unwrap_or_default() {
+                "works" => DiskState::Works,
+                "full" => DiskState::Full,
+                "fails" => DiskState::SyncsFail,
+                other => return Err(CommandError::new(other, "full, fails or works")),
+            }),
             "close" => Self::Close { connection: words.0.get(1).and_then(|word| word.parse().ok()).unwrap_or(0) },
             "describe" => Self::Describe { group },
             "list" => Self::List { states: words.list("states"), types: words.list("types") },

@@ -112,6 +112,8 @@ mod tests {
         check(&[("status 3: *", "status 3")], false);
         check(&[("status 3: *", "status 4: Stop")], false);
         check(&[("status 3", "status 3: text")], false);
+        check(&[("words: INVALID: *", "words: INVALID: text: more")], true);
+        check(&[("words: INVALID: *", "words: WRONG: text")], false);
     }
 
     #[test]

@@ -104,6 +104,7 @@ impl<T: Target> Session<T> {
                 self.asked.clear();
                 self.target.restart()?;
             }
+            Command::Disk(state) => self.target.set_disk(state)?,
             Command::PowerCut => {
                 self.asked.clear();
                 self.target.cut_power()?;

@@ -1,8 +1,8 @@
 //! What somebody must be able to do to run scripts about groups.
 
 use crate::{
-    AdminAnswer, AdminCommand, ClassicDescription, ClassicRequest, Heartbeat, JoinAnswer, LeaveAnswer, OffsetWords,
-    SyncAnswer,
+    AdminAnswer, AdminCommand, ClassicDescription, ClassicRequest, DiskState, Heartbeat, JoinAnswer, LeaveAnswer,
+    OffsetWords, SyncAnswer,
     show::{Description, HeartbeatAnswer, Record},
 };
 
@@ -206,6 +206,11 @@ pub trait Target {
     /// Cuts the power of the server's machine, and starts it again.
     fn cut_power(&mut self) -> Result<(), String> {
         only("a machine and a simulated server can lose their power")
+    }
+
+    /// What the disk of the server does from now on.
+    fn set_disk(&mut self, _: DiskState) -> Result<(), String> {
+        only("a simulated server has a disk that can be told to fail")
     }
 
     /// Describes a group.
