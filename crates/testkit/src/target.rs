@@ -180,8 +180,8 @@ pub trait Target {
         only(GROUPS)
     }
 
-    /// Whatever classic members of the group have sent before has been looked at from now on.
-    fn let_it_arrive(&mut self, _group: &str) -> Result<(), String> {
+    /// What a classic member of the group has sent last has been looked at from now on, whether it was answered or not.
+    fn let_it_arrive(&mut self, _group: &str, _is_answered: bool) -> Result<(), String> {
         Ok(())
     }
 
