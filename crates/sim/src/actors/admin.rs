@@ -7,10 +7,11 @@ use riparian_protocol::{
     ErrorCode,
     messages::{
         CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeGroupsRequest,
-        IncrementalAlterConfigsRequest, MetadataRequest, StreamsGroupDescribeRequest,
+        IncrementalAlterConfigsRequest, LeaveGroupRequest, MetadataRequest, StreamsGroupDescribeRequest,
         create_topics_request::CreatableTopic,
         delete_topics_request::DeleteTopicState,
         incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+        leave_group_request::MemberIdentity,
     },
 };
 
@@ -47,6 +48,8 @@ enum Operation {
     Delete(String),
     SetConfig(String, &'static str, String),
     DeleteGroup(String),
+    /// Removes the member of a classic group that has this instance id.
+    RemoveStatic(String, String),
     /// Asks for the number of partitions of every topic.
     Learn,
     /// Again and again until the group is at rest.
@@ -62,6 +65,7 @@ impl Operation {
             Self::Delete(_) => 6,
             Self::SetConfig(..) => 1,
             Self::DeleteGroup(_) => 2,
+            Self::RemoveStatic(..) => 5,
             Self::Learn => 12,
             Self::AwaitStable(_) => 0,
             Self::AwaitStableClassic(_) => 6,
@@ -129,6 +133,12 @@ impl Admin {
                 let until_us = core.now_us + UNSURE_US;
                 core.commits.forget(group, until_us);
                 let request = DeleteGroupsRequest { groups_names: vec![group.clone().into()], ..Default::default() };
+                self.client.send(core, &request, version)
+            }
+            Operation::RemoveStatic(group, instance) => {
+                let member = MemberIdentity { group_instance_id: Some(instance.clone().into()), ..Default::default() };
+                let group_id = group.clone().into();
+                let request = LeaveGroupRequest { group_id, members: vec![member], ..Default::default() };
                 self.client.send(core, &request, version)
             }
             Operation::Learn => {
@@ -199,7 +209,14 @@ impl Admin {
     fn delete_group(&mut self, core: &mut Core) {
         let index = core.prng.below(core.options.sources().count() as u64) as usize;
         let (group, _) = core.source(index);
-        self.add(core, Operation::DeleteGroup(group));
+        let place = index.checked_sub(core.options.groups.len());
+        let classic = place.and_then(|place| core.options.classic.get(place));
+        let has_static = classic.is_some_and(|classic| classic.one_in_static > 0);
+        if has_static && core.prng.chance(2) {
+            self.add(core, Operation::RemoveStatic(group, "i0".to_owned()));
+        } else {
+            self.add(core, Operation::DeleteGroup(group));
+        }
         if let Some(delay_ms) = core.draw_ms(core.options.faults.group_delete) {
             self.timer(core, delay_ms, DELETE_GROUP);
         }
@@ -227,6 +244,11 @@ impl Admin {
             }
             Operation::DeleteGroup(_) => {
                 decode::<DeleteGroupsRequest<'_>>(core, reply, version)?.results.first()?.error_code
+            }
+            Operation::RemoveStatic(..) => {
+                let response = decode::<LeaveGroupRequest<'_>>(core, reply, version)?;
+                let member = response.members.first().map(|member| member.error_code);
+                member.filter(|_| response.error_code == 0).unwrap_or(response.error_code)
             }
             Operation::Learn => {
                 let response = decode::<MetadataRequest<'_>>(core, reply, version)?;
@@ -261,6 +283,7 @@ impl Admin {
             | Operation::Learn
             | Operation::AwaitStable(_)
             | Operation::AwaitStableClassic(_) => error == ErrorCode::None,
+            Operation::RemoveStatic(..) => matches!(error, ErrorCode::None | ErrorCode::UnknownMemberId),
             Operation::DeleteGroup(_) => {
                 matches!(error, ErrorCode::None | ErrorCode::NonEmptyGroup | ErrorCode::GroupIdNotFound)
             }
@@ -270,6 +293,9 @@ impl Admin {
         }
         if error == ErrorCode::None && matches!(operation, Operation::DeleteGroup(_)) {
             core.totals.add("groups deleted", 1);
+        }
+        if error == ErrorCode::None && matches!(operation, Operation::RemoveStatic(..)) {
+            core.totals.add("members removed", 1);
         }
         Some(is_expected)
     }

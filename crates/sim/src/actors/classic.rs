@@ -57,6 +57,8 @@ pub(crate) struct Consumer {
     wish: u64,
     /// It joined without an id and with an instance id.
     takes_over: bool,
+    /// When it sent what waits for the group.
+    asked_us: u64,
     heartbeat: Option<(i32, Claim)>,
     commit: Option<(i32, Claim, Vec<Written>)>,
     /// The fetch of offsets under way, and when it was sent.
@@ -89,12 +91,16 @@ const DIE: u64 = 4;
 const LEAVE: u64 = 5;
 const PAUSE: u64 = 6;
 const START: u64 = 7;
+const ASK_AGAIN: u64 = 8;
 
 /// How much longer than its rebalance timeout a member waits for a join or a sync to be answered.
 const PATIENCE_MS: u64 = 20_000;
+/// How much longer it may take when nothing is late.
+const PROMPT_MS: u64 = 1000;
 
 impl Consumer {
     pub(crate) fn new(actor: usize, group: &ClassicOptions, index: u64, core: &mut Core) -> Self {
+        let index = if group.has_twins && index + 1 == group.members { 0 } else { index };
         let is_static = group.one_in_static > 0 && index.is_multiple_of(group.one_in_static);
         let is_old = !is_static && core.prng.chance(group.one_in_old);
         let client = Client::new(actor, "consumer").with_timeout_ms(group.rebalance_timeout_ms + PATIENCE_MS);
@@ -116,6 +122,7 @@ impl Consumer {
             must_join: false,
             wish: 0,
             takes_over: false,
+            asked_us: 0,
             heartbeat: None,
             commit: None,
             fetch: None,
@@ -215,6 +222,7 @@ impl Consumer {
         });
         let Some(correlation) = self.client.send(core, &request, self.versions.join) else { return self.retry(core) };
         self.state = State::Joining(correlation);
+        self.waits(core);
         self.takes_over = self.member_id.is_empty() && self.instance.is_some();
         core.tell(self.actor, format_args!("joins {} as {:?}", self.group.name, self.member_id));
         core.totals.add("classic joins", 1);
@@ -236,6 +244,7 @@ impl Consumer {
 
     fn on_join(&mut self, core: &mut Core, reply: &Bytes) {
         self.state = State::Out;
+        self.check_wait(core);
         let Some(response) = decode::<JoinGroupRequest<'_>>(core, reply, self.versions.join) else { return };
         match ErrorCode::from_code(response.error_code) {
             Some(ErrorCode::None) => self.on_joined(core, &response),
@@ -294,6 +303,7 @@ impl Consumer {
         let request = requests::sync(&self.group, &self.member_id, instance, self.generation, shares);
         let Some(correlation) = self.client.send(core, &request, self.versions.sync) else { return self.retry(core) };
         self.state = State::Syncing(correlation);
+        self.waits(core);
         if let Some(first) = shares.first() {
             core.tell(self.actor, format_args!("assigns {} members, {}", shares.len(), first.number));
         }
@@ -301,6 +311,7 @@ impl Consumer {
 
     fn on_sync(&mut self, core: &mut Core, reply: &Bytes) {
         self.state = State::Out;
+        self.check_wait(core);
         let Some(response) = decode::<SyncGroupRequest<'_>>(core, reply, self.versions.sync) else { return };
         match ErrorCode::from_code(response.error_code) {
             Some(ErrorCode::None) => {}
@@ -353,6 +364,35 @@ impl Consumer {
         self.timer(core, delay_ms, JOIN);
     }
 
+    /// It has sent what waits for the group; some lose patience, and what they sent comes late or twice.
+    fn waits(&mut self, core: &mut Core) {
+        self.asked_us = core.now_us;
+        if !core.is_healing && core.prng.chance(30) {
+            let delay_ms = core.prng.below(1500);
+            self.timer(core, delay_ms, ASK_AGAIN);
+        }
+    }
+
+    fn ask_again(&mut self, core: &mut Core) {
+        if matches!(self.state, State::Joining(_) | State::Syncing(_)) {
+            core.tell(self.actor, format_args!("waits no longer"));
+            core.totals.add("waits given up", 1);
+            self.client.disconnect(core);
+            self.forget_requests();
+            self.state = State::Out;
+            self.join(core);
+        }
+    }
+
+    /// Once nothing is late any more, no wait for the group is longer than its rebalance timeout.
+    fn check_wait(&self, core: &mut Core) {
+        let is_undisturbed = core.is_healing && self.asked_us > core.heals_us.max(core.paused_until_us[self.actor]);
+        let waited_ms = (core.now_us - self.asked_us) / 1000;
+        if is_undisturbed && waited_ms > self.group.rebalance_timeout_ms + PROMPT_MS {
+            core.fail(format_args!("{} waits for the group for {waited_ms} ms", self.member_id));
+        }
+    }
+
     /// It is told that it is not in the group as it believes.
     fn on_refused(&mut self, core: &mut Core, error: Option<ErrorCode>, what: &str) {
         core.tell(self.actor, format_args!("is refused {what}: {}", error.map_or("?", ErrorCode::name)));
@@ -364,7 +404,12 @@ impl Consumer {
                 let delay_ms = if core.is_healing { 20 } else { core.prng.below(1500) };
                 return self.timer(core, delay_ms, JOIN);
             }
-            Some(ErrorCode::UnknownMemberId | ErrorCode::FencedInstanceId) => {
+            Some(ErrorCode::FencedInstanceId) => {
+                // Another one has its instance id: it gives up, and may be started again.
+                core.totals.add("instances fenced", 1);
+                return self.stop(core);
+            }
+            Some(ErrorCode::UnknownMemberId) => {
                 core.totals.add("fenced", 1);
                 self.give_up_all(core);
                 self.forget_id();
@@ -442,6 +487,7 @@ impl Actor for Consumer {
         match token & 15 {
             START => self.start(core),
             JOIN => self.join(core),
+            ASK_AGAIN => self.ask_again(core),
             BEAT => self.beat(core),
             COMMIT => self.commit_some(core),
             DIE if !core.is_healing => {

@@ -42,6 +42,8 @@ pub(crate) struct ClassicOptions {
     /// Members keep what they read while they join (KIP-429).
     pub(crate) is_cooperative: bool,
     pub(crate) rebalance_timeout_ms: u64,
+    /// The last member has the first one's instance id: one of the two is fenced.
+    pub(crate) has_twins: bool,
 }
 
 /// How many of the groups become classic ones.
@@ -66,13 +68,9 @@ impl Options {
             (Groups::Mixed, 0) => return,
             (Groups::Mixed, _) => Share::Some,
         };
+        let before = self.members_total();
         match share {
-            Share::Giant => {
-                self.make_giant(p);
-                if groups == Groups::Classic {
-                    self.groups.clear();
-                }
-            }
+            Share::Giant => self.make_giant(p),
             Share::All => self.classic = self.groups.drain(..).map(|group| of_group(p, &group)).collect(),
             Share::Some if self.groups.len() == 1 => {
                 let group = &mut self.groups[0];
@@ -89,10 +87,31 @@ impl Options {
                 self.classic = turned.iter().map(|group| of_group(p, group)).collect();
             }
         }
+        if groups == Groups::Classic {
+            self.groups.clear();
+        }
+        if p.chance(8) && before < 50 {
+            self.classic[0].members += 15 + p.below(45);
+        }
+        let after = self.members_total();
+        if after > before {
+            // Sessions have to end meanwhile.
+            let sessions_ms = 4 * self.session_timeout_ms;
+            self.faults_ms = Self::faults_ms(after).max(sessions_ms.min(self.faults_ms));
+        }
+        // More members have more faults, but not as many more.
+        let faults = &mut self.faults;
+        for every in [&mut faults.member_death, &mut faults.member_leave, &mut faults.member_pause] {
+            *every = EveryMs(every.0 * (before + after) / (2 * before).max(1));
+        }
+    }
+
+    fn members_total(&self) -> u64 {
+        let streams: u64 = self.groups.iter().map(|group| group.members).sum();
+        streams + self.classic.iter().map(|group| group.members).sum::<u64>()
     }
 
     fn make_giant(&mut self, p: &mut Prng) {
-        let before: u64 = self.groups.iter().map(|group| group.members).sum();
         self.groups.truncate(1);
         let group = &mut self.groups[0];
         group.members = 2 + p.below(3);
@@ -102,12 +121,6 @@ impl Options {
         let small = GroupOptions { name: "app1".to_owned(), members: 2 + p.below(4), ..group.clone() };
         self.classic = vec![of_group(p, &huge), of_group(p, &small)];
         self.classic[0].partitions = 20 + p.below(250) as i32;
-        let members: u64 = group.members + self.classic.iter().map(|group| group.members).sum::<u64>();
-        self.faults_ms = Self::faults_ms(members);
-        let faults = &mut self.faults;
-        for every in [&mut faults.member_death, &mut faults.member_leave, &mut faults.member_pause] {
-            *every = EveryMs(every.0 * members / before.max(1));
-        }
     }
 }
 
@@ -120,5 +133,6 @@ fn of_group(p: &mut Prng, group: &GroupOptions) -> ClassicOptions {
         partitions: group.partitions,
         is_cooperative: p.chance(2),
         rebalance_timeout_ms: 3000 + p.below(17_000),
+        has_twins: p.chance(4) && group.one_in_static > 0,
     }
 }
