@@ -8,13 +8,13 @@ use std::{
 
 use crate::{
     actors::{
-        Actor, admin::Admin, auditor::Auditor, classic, classic::Consumer, member::Member, member::source_topic,
+        Actor, admin::Admin, auditor::Auditor, classic::Consumer, member::Member, member::source_topic,
         onlooker::Onlooker, producer::Producer, reader::Reader,
     },
     core::Core,
     disk::Death,
     options::{GroupOptions, Groups, Options},
-    oracle::Task,
+    oracle::{self, Task},
     queue::{Event, FaultKind},
     trace::{Mode, Totals},
 };
@@ -247,7 +247,7 @@ impl World {
         }
         let actor = self.actors.iter().find_map(|actor| actor.unfinished(core));
         let group = || core.options.groups.iter().find_map(|group| unfinished_group(core, group));
-        let classic = || core.options.classic.iter().find_map(|group| classic::unfinished_group(core, group));
+        let classic = || core.options.classic.iter().find_map(|group| oracle::classic::unfinished_group(core, group));
         let unread = || {
             let unread = core.contents.unread();
             (unread > 0).then(|| format!("{unread} acknowledged records are not read"))

@@ -57,6 +57,8 @@ pub(crate) struct Consumer {
     wish: u64,
     /// It joined without an id and with an instance id.
     takes_over: bool,
+    /// What it is about to give to everybody, if it leads.
+    shares: Vec<Given>,
     /// When it sent what waits for the group.
     asked_us: u64,
     heartbeat: Option<(i32, Claim)>,
@@ -71,6 +73,8 @@ enum State {
     /// It must join.
     Out,
     Joining(i32),
+    /// It has joined, and is about to ask for its assignment.
+    Joined,
     Syncing(i32),
     /// It has its assignment.
     Reading,
@@ -92,6 +96,7 @@ const LEAVE: u64 = 5;
 const PAUSE: u64 = 6;
 const START: u64 = 7;
 const ASK_AGAIN: u64 = 8;
+const SYNC: u64 = 9;
 
 /// How much longer than its rebalance timeout a member waits for a join or a sync to be answered.
 const PATIENCE_MS: u64 = 20_000;
@@ -122,6 +127,7 @@ impl Consumer {
             must_join: false,
             wish: 0,
             takes_over: false,
+            shares: Vec::new(),
             asked_us: 0,
             heartbeat: None,
             commit: None,
@@ -293,12 +299,27 @@ impl Consumer {
         let assigns = leads && !response.skip_assignment;
         let shares = if assigns { requests::shares(core, &self.group, response) } else { Ok(Vec::new()) };
         match shares {
-            Ok(shares) => self.sync(core, &shares),
-            Err(what) => core.fail(what),
+            Ok(shares) => self.shares = shares,
+            Err(what) => return core.fail(what),
+        }
+        self.state = State::Joined;
+        if !core.is_healing && core.prng.chance(6) {
+            let delay_ms = core.prng.below(2000);
+            self.timer(core, delay_ms, SYNC);
+            if assigns {
+                self.commit_early(core);
+            }
+        } else {
+            self.sync(core);
         }
     }
 
-    fn sync(&mut self, core: &mut Core, shares: &[Given]) {
+    fn sync(&mut self, core: &mut Core) {
+        if self.state != State::Joined {
+            return;
+        }
+        self.state = State::Out;
+        let shares = &std::mem::take(&mut self.shares);
         let instance = self.instance.as_deref();
         let request = requests::sync(&self.group, &self.member_id, instance, self.generation, shares);
         let Some(correlation) = self.client.send(core, &request, self.versions.sync) else { return self.retry(core) };
@@ -436,7 +457,7 @@ impl Consumer {
     fn beat(&mut self, core: &mut Core) {
         let interval_ms = core.options.heartbeat_interval_ms;
         self.timer(core, interval_ms, BEAT);
-        let is_in = matches!(self.state, State::Reading | State::Syncing(_));
+        let is_in = matches!(self.state, State::Reading | State::Joined | State::Syncing(_));
         if !is_in || self.heartbeat.is_some() {
             return;
         }
@@ -488,6 +509,7 @@ impl Actor for Consumer {
             START => self.start(core),
             JOIN => self.join(core),
             ASK_AGAIN => self.ask_again(core),
+            SYNC => self.sync(core),
             BEAT => self.beat(core),
             COMMIT => self.commit_some(core),
             DIE if !core.is_healing => {
@@ -514,7 +536,7 @@ impl Actor for Consumer {
         match self.state {
             State::Joining(asked) if asked == correlation => return self.on_join(core, reply),
             State::Syncing(asked) if asked == correlation => return self.on_sync(core, reply),
-            State::Out | State::Joining(_) | State::Syncing(_) | State::Reading => {}
+            State::Out | State::Joining(_) | State::Joined | State::Syncing(_) | State::Reading => {}
         }
         if let Some((_, claim)) = self.heartbeat.take_if(|(asked, _)| *asked == correlation) {
             self.on_heartbeat(core, reply, claim);
@@ -561,29 +583,4 @@ impl Actor for Consumer {
         (given.partitions != self.owned)
             .then(|| format!("{name} reads {:?}, by the records {:?}", self.owned, given.partitions))
     }
-}
-
-/// Whether a group is at rest by its records: everybody alive is in it, and every partition is one member's.
-pub(crate) fn unfinished_group(core: &Core, options: &ClassicOptions) -> Option<String> {
-    let name = &options.name;
-    let alive = core.beliefs.alive(name);
-    let known = core.records.classic(name);
-    let members = known.map_or(0, crate::oracle::classic::Recorded::member_count);
-    if members != alive {
-        return Some(format!("{name} has {members} members, {alive} are alive"));
-    }
-    if alive == 0 {
-        return None;
-    }
-    let owners: BTreeSet<i32> = known.iter().flat_map(|group| group.owners()).map(|(partition, _)| partition).collect();
-    (0..options.partitions).find_map(|partition| {
-        let readers = core.beliefs.reader_count(name, partition);
-        let is_owned = owners.contains(&partition);
-        (readers != 1 || !is_owned).then(|| {
-            format!(
-                "partition {partition} of {name} is read by {readers} members{}",
-                if is_owned { "" } else { ", owned by none" }
-            )
-        })
-    })
 }

@@ -13,7 +13,7 @@ use std::{
 use riparian_group::record::ClassicGroupValue;
 use riparian_protocol::messages::describe_groups_response::DescribedGroup;
 
-use crate::{opaque::Given, oracle::groups::GroupRecords};
+use crate::{core::Core, opaque::Given, options::ClassicOptions, oracle::groups::GroupRecords};
 
 /// One classic group by its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -277,4 +277,29 @@ impl Beliefs {
     pub(crate) fn alive(&self, group: &str) -> usize {
         self.alive.get(group).copied().unwrap_or(0)
     }
+}
+
+/// Whether a group is at rest by its records: everybody alive is in it, and every partition is one member's.
+pub(crate) fn unfinished_group(core: &Core, options: &ClassicOptions) -> Option<String> {
+    let name = &options.name;
+    let alive = core.beliefs.alive(name);
+    let known = core.records.classic(name);
+    let members = known.map_or(0, Recorded::member_count);
+    if members != alive {
+        return Some(format!("{name} has {members} members, {alive} are alive"));
+    }
+    if alive == 0 {
+        return None;
+    }
+    let owners: BTreeSet<i32> = known.iter().flat_map(|group| group.owners()).map(|(partition, _)| partition).collect();
+    (0..options.partitions).find_map(|partition| {
+        let readers = core.beliefs.reader_count(name, partition);
+        let is_owned = owners.contains(&partition);
+        (readers != 1 || !is_owned).then(|| {
+            format!(
+                "partition {partition} of {name} is read by {readers} members{}",
+                if is_owned { "" } else { ", owned by none" }
+            )
+        })
+    })
 }

@@ -37,9 +37,21 @@ impl Consumer {
         let is_late = core.prng.chance(8);
         let generation = self.generation - i32::from(is_late);
         let claim = self.claim(core, generation);
+        let owned: Vec<i32> = self.owned.iter().copied().collect();
+        self.commit(core, claim, &owned);
+    }
+
+    /// A leader that has assigned nothing yet commits all the same: it may be refused.
+    pub(super) fn commit_early(&mut self, core: &mut Core) {
+        if self.commit.is_none() {
+            let claim = self.claim(core, self.generation);
+            self.commit(core, claim, &[0]);
+        }
+    }
+
+    fn commit(&mut self, core: &mut Core, claim: Claim, partitions: &[i32]) {
         let topic = source_topic(&self.group.name);
-        let written: Vec<Written> = self
-            .owned
+        let written: Vec<Written> = partitions
             .iter()
             .map(|partition| {
                 let value = core.commits.next_value();
@@ -47,7 +59,7 @@ impl Consumer {
                 Written { partition: *partition, value }
             })
             .collect();
-        let instance = self.instance.as_deref();
+        let (instance, generation) = (self.instance.as_deref(), claim.generation);
         let request = requests::commit(&self.group, &self.member_id, instance, generation, &written);
         if let Some(correlation) = self.client.send(core, &request, self.versions.commit) {
             let values: Vec<String> = written.iter().map(|one| format!("{} at {}", one.value, one.partition)).collect();
