@@ -498,9 +498,10 @@ pub(crate) fn has_good_batch(disk: &dyn Disk, dir: &Path) -> Result<bool, DiskEr
     Ok(false)
 }
 
-/// Whether a good batch with a later offset lies anywhere in these bytes.
+/// Whether a good batch with this offset or a later one lies anywhere in these bytes, also at once: where offsets are
+/// missing the batch behind the gap is as good as any.
 fn good_batches_follow(bytes: &[u8], next_offset: Offset) -> bool {
-    (1..bytes.len()).any(|start| {
+    (0..bytes.len()).any(|start| {
         BatchHeader::parse(&bytes[start..]).is_some_and(|header| {
             let plausible = header.magic == riparian_records::MAGIC
                 && header.base_offset >= next_offset

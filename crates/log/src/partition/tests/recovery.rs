@@ -92,6 +92,18 @@ fn a_log_that_was_opened_without_its_first_segments_is_opened_again() {
 }
 
 #[test]
+fn a_good_batch_behind_missing_offsets_is_kept() {
+    let size = batch(0, 2).len();
+    let mut fixture = Fixture::new(LogConfig::KAFKA);
+    fill(&fixture.log(), 2);
+    fixture.disk.tamper(Path::new(LOG), |bytes| drop(bytes.drain(..size))).unwrap();
+    fixture.kill();
+    let cut = fixture.report.partitions[0].cut.as_ref().unwrap();
+    assert_eq!((cut.position, cut.end_offset, cut.batches_follow), (0, Offset(0), true));
+    assert_eq!(cut.kept.len(), 1);
+}
+
+#[test]
 fn a_log_that_was_killed_before_its_first_sync_becomes_durable() {
     let mut fixture = Fixture::new(LogConfig::KAFKA);
     produce(&fixture.log(), 0, &batch(0, 2)).unwrap();
