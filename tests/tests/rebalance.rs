@@ -1,9 +1,8 @@
 //! How long tasks stand still when an instance leaves, or is killed and comes back; with default settings.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use riparian_tests::{Against, Program, Server, Tool, leave, own_program};
+use riparian_tests::{Against, GroupView, GroupWatch, Server, WordCount, leave};
 
 const LIMIT: Duration = Duration::from_secs(300);
 /// A fifth of Kafka's median in `cargo xtask bench leave`.
@@ -20,54 +19,36 @@ fn tasks_move_at_network_speed_when_an_instance_leaves() {
     assert!(output_ms <= OUTPUT_LIMIT_MS, "{output_ms} ms is more than a fifth of what Kafka takes");
 }
 
-fn instance(server: &Server, states: &Path, name: &str) -> Program {
-    let mut command = own_program("WordCount");
-    command.args(["--bootstrap", &server.bootstrap(), "--threads", "2", "--state-dir"]).arg(states.join(name));
-    Program::start(name, &mut command)
-}
-
 /// The default session of 45 seconds is far from over.
 #[test]
 fn killed_instance_that_comes_back_has_its_tasks_within_seconds() {
     let server = Server::start_this(Against::Riparian, &[]);
-    let bootstrap = server.bootstrap();
-    for topic in ["text-lines", "word-counts"] {
-        let arguments = ["--create", "--topic", topic, "--partitions", "4", "--replication-factor", "1"];
-        Tool::at("TopicCommand", &bootstrap).args(&arguments).run();
-    }
-    let states = tempfile::Builder::new().prefix("riparian-states-").tempdir().expect("a directory can be made");
-    let mut watcher = own_program("GroupWatcher");
-    watcher.args(["--bootstrap", &bootstrap, "--group", "word-count"]);
-    let watcher = Program::start("watcher", &mut watcher);
-    let stays = instance(&server, states.path(), "stays");
-    let mut killed = instance(&server, states.path(), "killed");
-    let settled = |from: usize, what: &str, limit: Duration| {
-        watcher.wait_until(what, limit, |lines| {
-            let is_settled = |line: &String| line.starts_with("group Stable ") && line.contains(" members=4 active=8 ");
-            lines.get(from..)?.iter().find(|line| is_settled(line)).map(|_| ())
-        });
-    };
-    settled(0, "two instances that share the tasks", LIMIT);
+    let application = WordCount::new(&server, None, &[]);
+    let watch = GroupWatch::start(server.port(), WordCount::APPLICATION);
+    let stays = application.start("stays");
+    let mut killed = application.start("killed");
+    let before = watch.wait(0, "two instances that share the tasks", LIMIT, is_settled);
     for _ in 0..2 {
+        let ghosts = watch.last().members_of("killed");
+        let mark = watch.mark();
         killed.kill();
-        // What was seen before the kill does not count: the group changes when the instance is back.
-        let mark = watcher.stdout().len();
-        killed = instance(&server, states.path(), "killed");
+        killed = application.start("killed");
         // A JVM takes a second or more to get there.
         killed.wait_for_line("start", LIMIT, |line| line.starts_with("state CREATED "));
         let start = Instant::now();
-        watcher.wait_until("a change", LIMIT, |lines| (lines.len() > mark).then_some(()));
-        settled(mark, "the tasks of the instance that is back", LIMIT);
+        let is_back = |view: &GroupView| is_settled(view) && view.members_of("killed").is_disjoint(&ghosts);
+        let back = watch.wait(mark, "the tasks of the instance that is back", LIMIT, is_back);
         killed.wait_for_line("running", LIMIT, |line| line.starts_with("state ") && line.ends_with(" RUNNING"));
         let took = start.elapsed();
         println!("tasks run {} ms after the restart", took.as_millis());
         assert!(took <= BACK_LIMIT, "{took:?}");
+        assert_eq!(back.members_of("stays"), before.members_of("stays"));
     }
-    for instance in [stays, killed] {
-        instance.terminate(LIMIT).says("closed");
-    }
-    let watched = watcher.terminate(LIMIT);
-    for bad in ["TWO OWNERS", "BACKWARDS"] {
-        assert!(!watched.stdout.contains(bad), "{}", watched.both());
-    }
+    application.close(stays);
+    application.close(killed);
+    watch.finish();
+}
+
+fn is_settled(view: &GroupView) -> bool {
+    view.is_settled(4, WordCount::TASKS)
 }
