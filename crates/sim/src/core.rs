@@ -89,6 +89,11 @@ impl Core {
             .map_or_else(Default::default, |(name, partitions)| (name.to_owned(), partitions))
     }
 
+    /// No shard is unloaded and loaded again while the server lives.
+    pub(crate) fn never_reloads(&self) -> bool {
+        self.options.faults.sync_failures.0 == 0 && self.options.faults.full_disk.0 == 0
+    }
+
     /// Writes a line.
     pub(crate) fn say(&mut self, text: fmt::Arguments<'_>) {
         self.trace.say(self.now_us, text);

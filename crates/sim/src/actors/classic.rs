@@ -9,6 +9,7 @@
 
 mod offsets;
 mod requests;
+mod waiting;
 
 use std::collections::BTreeSet;
 
@@ -51,6 +52,7 @@ pub(crate) struct Consumer {
     assigned_generation: i32,
     /// The newest generation that it joined under its id, and the server's life in which that was.
     joined: (u64, i32),
+    joined_us: u64,
     owned: BTreeSet<i32>,
     must_join: bool,
     /// Part of what it says about itself; counted up when the group shall assign anew.
@@ -97,11 +99,10 @@ const PAUSE: u64 = 6;
 const START: u64 = 7;
 const ASK_AGAIN: u64 = 8;
 const SYNC: u64 = 9;
+const HANG_ENDS: u64 = 10;
 
 /// How much longer than its rebalance timeout a member waits for a join or a sync to be answered.
 const PATIENCE_MS: u64 = 20_000;
-/// How much longer it may take when nothing is late.
-const PROMPT_MS: u64 = 1000;
 
 impl Consumer {
     pub(crate) fn new(actor: usize, group: &ClassicOptions, index: u64, core: &mut Core) -> Self {
@@ -123,6 +124,7 @@ impl Consumer {
             generation: -1,
             assigned_generation: -1,
             joined: (0, -1),
+            joined_us: 0,
             owned: BTreeSet::new(),
             must_join: false,
             wish: 0,
@@ -274,16 +276,15 @@ impl Consumer {
             core.fail(format_args!("{} is answered as {id}", self.member_id));
         }
         // What was joined and not assigned is not written down: it may come again after the server forgot it.
-        let no_reload = core.options.faults.sync_failures.0 == 0 && core.options.faults.full_disk.0 == 0;
         let newest = match self.joined {
-            (life, joined) if life == core.life && no_reload => joined,
+            (life, joined) if life == core.life && core.never_reloads() => joined,
             _ => self.assigned_generation,
         };
         if generation < newest || generation < 1 {
             core.fail(format_args!("{id} was in generation {newest} and joins {generation}"));
         }
         self.generation = generation;
-        self.joined = (core.life, generation);
+        (self.joined, self.joined_us) = ((core.life, generation), core.now_us);
         let leads = *response.leader == *self.member_id;
         if leads == response.members.is_empty() {
             let (leader, count) = (&response.leader, response.members.len());
@@ -304,8 +305,15 @@ impl Consumer {
         }
         self.state = State::Joined;
         if !core.is_healing && core.prng.chance(6) {
-            let delay_ms = core.prng.below(2000);
-            self.timer(core, delay_ms, SYNC);
+            if core.prng.chance(20) {
+                // It says that it is alive, and does nothing else until it is told that it is out.
+                core.tell(self.actor, format_args!("hangs"));
+                core.totals.add("hanging members", 1);
+                self.timer(core, self.group.rebalance_timeout_ms + PATIENCE_MS, HANG_ENDS);
+            } else {
+                let delay_ms = core.prng.below(2000);
+                self.timer(core, delay_ms, SYNC);
+            }
             if assigns {
                 self.commit_early(core);
             }
@@ -385,35 +393,6 @@ impl Consumer {
         self.timer(core, delay_ms, JOIN);
     }
 
-    /// It has sent what waits for the group; some lose patience, and what they sent comes late or twice.
-    fn waits(&mut self, core: &mut Core) {
-        self.asked_us = core.now_us;
-        if !core.is_healing && core.prng.chance(30) {
-            let delay_ms = core.prng.below(1500);
-            self.timer(core, delay_ms, ASK_AGAIN);
-        }
-    }
-
-    fn ask_again(&mut self, core: &mut Core) {
-        if matches!(self.state, State::Joining(_) | State::Syncing(_)) {
-            core.tell(self.actor, format_args!("waits no longer"));
-            core.totals.add("waits given up", 1);
-            self.client.disconnect(core);
-            self.forget_requests();
-            self.state = State::Out;
-            self.join(core);
-        }
-    }
-
-    /// Once nothing is late any more, no wait for the group is longer than its rebalance timeout.
-    fn check_wait(&self, core: &mut Core) {
-        let is_undisturbed = core.is_healing && self.asked_us > core.heals_us.max(core.paused_until_us[self.actor]);
-        let waited_ms = (core.now_us - self.asked_us) / 1000;
-        if is_undisturbed && waited_ms > self.group.rebalance_timeout_ms + PROMPT_MS {
-            core.fail(format_args!("{} waits for the group for {waited_ms} ms", self.member_id));
-        }
-    }
-
     /// It is told that it is not in the group as it believes.
     fn on_refused(&mut self, core: &mut Core, error: Option<ErrorCode>, what: &str) {
         core.tell(self.actor, format_args!("is refused {what}: {}", error.map_or("?", ErrorCode::name)));
@@ -483,8 +462,13 @@ impl Consumer {
             core.fail(format_args!("{id} is told that all is well in generation {generation}, which was over"));
         }
         // About a generation that it has left meanwhile.
-        if error == Some(ErrorCode::None) || self.state != State::Reading || claim.generation != self.generation {
+        if error == Some(ErrorCode::None) || claim.generation != self.generation {
             return;
+        }
+        match self.state {
+            State::Reading => {}
+            State::Joined => self.state = State::Out,
+            State::Out | State::Joining(_) | State::Syncing(_) => return,
         }
         self.on_refused(core, error, "a heartbeat");
     }
@@ -510,6 +494,7 @@ impl Actor for Consumer {
             JOIN => self.join(core),
             ASK_AGAIN => self.ask_again(core),
             SYNC => self.sync(core),
+            HANG_ENDS => self.hang_ends(core),
             BEAT => self.beat(core),
             COMMIT => self.commit_some(core),
             DIE if !core.is_healing => {
