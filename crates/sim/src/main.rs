@@ -49,7 +49,7 @@ enum Word {
     #[cfg(feature = "planted-bugs")]
     Planted {
         /// How many seeds each bug has
-        #[arg(long, default_value_t = 60)]
+        #[arg(long, default_value_t = 120)]
         seeds: u64,
         /// Only the bug of this name
         #[arg(long)]

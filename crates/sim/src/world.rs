@@ -107,6 +107,8 @@ impl World {
         if !options.classic.is_empty() {
             let kind = if options.groups.is_empty() { "runs with classic groups only" } else { "runs with both kinds" };
             self.core.totals.add(kind, 1);
+            let is_huge = options.classic.iter().any(|group| group.members >= 200);
+            self.core.totals.add("runs with 200 consumers in a group", u64::from(is_huge));
             self.core.records.reads_assignments = true;
         }
         self.add("admin".to_owned(), |actor, _| Box::new(Admin::new(actor)));
