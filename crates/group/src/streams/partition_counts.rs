@@ -171,10 +171,11 @@ fn enforce_copartitioning<'a>(
     }
     for topic in internal {
         if topic.partitions != 0 && topic.partitions != count {
+            // Applications see this in an exception, and Kafka's own tests look for these words in it.
             return Err(IncorrectlyPartitioned(format!(
-                "Repartition topic {} has a fixed number of {} partitions, but must have {count} like the topics it is \
-                 joined with.",
-                topic.name, topic.partitions
+                "Number of partitions [{}] of repartition topic [{}] doesn't match number of partitions [{count}] of \
+                 the source topic.",
+                topic.partitions, topic.name
             )));
         }
         counts.insert(&topic.name, count);
@@ -257,7 +258,11 @@ mod tests {
             Err("incorrect: Topics that are joined must have the same number of partitions, but have: a=2, b=1"),
         );
         check("0: x > r / 1: a ~r = a r", "x=9 a=4", Ok("r=4"));
-        check("0: x > r / 1: a ~r:3 = a r", "x=9 a=4", Err("incorrect: Repartition topic r has a fixed number of 3"));
+        check(
+            "0: x > r / 1: a ~r:3 = a r",
+            "x=9 a=4",
+            Err("incorrect: Number of partitions [3] of repartition topic [r] doesn't match number of partitions [4]"),
+        );
         check("0: x > r / 0b: y > s / 1: ~r ~s = r s", "x=2 y=6", Ok("r=6 s=6"));
         check("0: x > r / 0b: y > s / 1: ~r:3 ~s = r s", "x=2 y=6", Ok("r=3 s=3"));
         check("0: x > r s / 1: ~r:3 ~s:4 = r s", "x=2", Err("incorrect: Topics that are joined"));
