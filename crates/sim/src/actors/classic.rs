@@ -53,6 +53,8 @@ pub(crate) struct Consumer {
     /// The newest generation that it joined under its id, and the server's life in which that was.
     joined: (u64, i32),
     joined_us: u64,
+    /// The generation had its assignment before it joined: nobody waits for it to ask.
+    is_assigned: bool,
     owned: BTreeSet<i32>,
     must_join: bool,
     /// Part of what it says about itself; counted up when the group shall assign anew.
@@ -125,6 +127,7 @@ impl Consumer {
             assigned_generation: -1,
             joined: (0, -1),
             joined_us: 0,
+            is_assigned: false,
             owned: BTreeSet::new(),
             must_join: false,
             wish: 0,
@@ -285,6 +288,8 @@ impl Consumer {
         }
         self.generation = generation;
         (self.joined, self.joined_us) = ((core.life, generation), core.now_us);
+        let recorded = core.records.classic(&self.group.name).map_or(-1, |group| group.generation);
+        self.is_assigned = recorded >= generation;
         let leads = *response.leader == *self.member_id;
         if leads == response.members.is_empty() {
             let (leader, count) = (&response.leader, response.members.len());

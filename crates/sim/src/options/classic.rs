@@ -90,6 +90,9 @@ impl Options {
         if groups == Groups::Classic {
             self.groups.clear();
         }
+        // Everybody hears of a rebalance in time, by the next heartbeat.
+        let time_to_hear_ms = 2 * self.heartbeat_interval_ms;
+        self.classic.iter_mut().for_each(|group| group.rebalance_timeout_ms += time_to_hear_ms);
         if p.chance(8) && before < 50 {
             self.classic[0].members += 15 + p.below(45);
         }

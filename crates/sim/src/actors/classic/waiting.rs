@@ -44,7 +44,8 @@ impl Consumer {
     pub(super) fn hang_ends(&mut self, core: &mut Core) {
         let since_us = core.now_us - (self.group.rebalance_timeout_ms + PATIENCE_MS) * 1000;
         let is_undisturbed = self.joined.0 == core.life && core.never_reloads() && self.joined_us <= since_us;
-        if self.state == State::Joined && is_undisturbed && core.paused_until_us[self.actor] < since_us {
+        let is_missed = self.state == State::Joined && !self.is_assigned && is_undisturbed;
+        if is_missed && core.paused_until_us[self.actor] < since_us {
             let (id, generation) = (&self.member_id, self.generation);
             core.fail(format_args!("{id} is in generation {generation} and never asked for its assignment"));
         }
