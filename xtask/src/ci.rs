@@ -94,7 +94,7 @@ pub(crate) fn bench(target: &str, settings: &[(&str, &str)]) -> Result<()> {
 }
 
 /// How many suites run at a time, of those that may share the machine.
-const LANES: usize = 2;
+const LANES: usize = 3;
 
 struct Runner {
     against: Against,
@@ -203,6 +203,10 @@ impl Runner {
                 Ok(()) => (Count::ONE_PASSED, String::new()),
                 Err(error) => (Count::ONE_FAILED, format!("{error:#}")),
             },
+            Work::Cargo(arguments) if suite.is_sharing() => {
+                // It needs nothing but a processor, which those beside it need in time.
+                run_cargo(shell::patient_cargo().args(*arguments).env("TMPDIR", scratch))
+            }
             Work::Cargo(arguments) => run_cargo(shell::cargo().args(*arguments).env("TMPDIR", scratch)),
             Work::Conformance(target) => match environment {
                 None => (Count::ONE_FAILED, "not run: its tools are missing, see above".to_owned()),

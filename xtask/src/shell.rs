@@ -73,6 +73,13 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// The same, for what lets others go first.
+pub(crate) fn patient_cargo() -> Command {
+    let mut command = Command::new("nice");
+    command.args(["-n", "10"]).arg(cargo().get_program()).current_dir(root());
+    command
+}
+
 /// A result, for standard output.
 pub(crate) fn print_line(line: &str) {
     // A reader that went away is no reason to fail.

@@ -26,8 +26,7 @@ impl Suite {
 
     /// Its turn among those that run beside each other.
     pub(super) fn place_in_line(&self) -> Option<usize> {
-        let Work::Conformance(target) = &self.work else { return None };
-        SHARING.iter().position(|sharing| sharing == target)
+        SHARING.iter().position(|sharing| *sharing == self.name)
     }
 
     /// Whether it needs the jars of Kafka's own tests.
@@ -56,19 +55,23 @@ const PEER: &str = "peer";
 /// Conformance targets about our own binary, where another broker has nothing to show, and the one that starts both.
 const OURS_ONLY: &[&str] = &["differential", "field_cases", "ghosts", "heartbeat_cost", PEER, "rebalance", "startup"];
 
-/// Conformance targets that wait for clients and clocks most of the time, and measure nothing; the longest first. They
-/// share the machine with one other, the rest have it for themselves.
+/// Suites that wait for clients and clocks most of the time, or for nothing but a processor, and measure nothing; the
+/// longest first. They share the machine with others of these, the rest have it for themselves.
 const SHARING: &[&str] = &[
-    "differential",
-    "streams",
-    "tools",
-    "producer",
-    "files",
-    "bad_input",
-    "clients",
-    "command_line",
-    "odd_clients",
-    "codec",
+    "simulation",
+    "conformance-differential",
+    "conformance-streams",
+    "conformance-peer-fast",
+    "conformance-client-versions",
+    "conformance-tools",
+    "simulation-finds-bugs",
+    "conformance-producer",
+    "conformance-files",
+    "conformance-bad-input",
+    "conformance-clients",
+    "conformance-command-line",
+    "conformance-odd-clients",
+    "conformance-codec",
 ];
 
 /// Conformance targets whose tests wait for tools and applications more than for the server, and may run side by side.
