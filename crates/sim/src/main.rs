@@ -267,7 +267,12 @@ struct Sum {
     fewest_events: Option<u64>,
     from: u64,
     seconds: f64,
+    /// When progress was told last, in seconds.
+    told_at: u64,
 }
+
+/// How often a long run shows that it goes on, in seconds.
+const PROGRESS_EVERY: u64 = 10;
 
 fn run_seeds(options: &RunOptions) -> ExitCode {
     let sum = sum_of(options);
@@ -300,6 +305,7 @@ fn sum_of(options: &RunOptions) -> Sum {
                         print(&summary(&outcome));
                     }
                     sum.add(outcome);
+                    sum.tell_progress(started.elapsed().as_secs());
                     if sum.failures.len() >= 10 {
                         return;
                     }
@@ -313,6 +319,13 @@ fn sum_of(options: &RunOptions) -> Sum {
 }
 
 impl Sum {
+    fn tell_progress(&mut self, seconds: u64) {
+        if seconds >= self.told_at + PROGRESS_EVERY {
+            self.told_at = seconds;
+            eprintln!("{} seeds in {seconds} s, {} failed", self.seeds, self.failures.len());
+        }
+    }
+
     fn show(&self) {
         print(&format!(
             "{} seeds from {} in {:.1} s, {} without a crash, drop, expiry or move, at least {} events each; {}",
