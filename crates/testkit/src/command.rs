@@ -181,6 +181,8 @@ const CONFIG_KEYS: [(&str, &str); 8] = [
     ("assignor", "streams.assignor.name"),
 ];
 
+/// The commands of classic members.
+const CLASSIC: [&str; 4] = ["cjoin", "csync", "cbeat", "cleave"];
 /// The commands that send a heartbeat.
 const HEARTBEATS: [&str; 5] = ["join", "beat", "ack", "leave", "rest"];
 
@@ -193,6 +195,24 @@ impl<'a> Words<'a> {
 
     fn has(&self, word: &str) -> bool {
         self.0.contains(&word)
+    }
+
+    /// Refuses words behind the first that say nothing here: more than so many plain ones, or keys other than these.
+    fn only(&self, plain_max: usize, keys: &[&str]) -> Result<(), CommandError> {
+        let mut plain = 0;
+        for word in self.0.iter().skip(1) {
+            let is_known = match word.split_once('=') {
+                Some((key, _)) => keys.contains(&key),
+                None => {
+                    plain += 1;
+                    plain <= plain_max
+                }
+            };
+            if !is_known {
+                return Err(CommandError::new(word, &format!("a word that `{}` knows", self.0[0])));
+            }
+        }
+        Ok(())
     }
 
     fn group(&self) -> String {
@@ -245,18 +265,27 @@ impl Command {
         if is_lost && !HEARTBEATS.contains(&first) {
             return Err(CommandError::new(first, "a heartbeat: only their answers can get lost"));
         }
+        if is_parked && !CLASSIC.contains(&first) {
+            return Err(CommandError::new(first, "of a classic member: only their answers can be waited for later"));
+        }
+        match first {
+            "restart" | "power-cut" => words.only(0, &[])?,
+            "wait" | "disk" | "close" => words.only(1, &[])?,
+            "answer" | "cclose" => words.only(1, &["in"])?,
+            "describe" | "cdescribe" | "delete" => words.only(0, &["in"])?,
+            "list" => words.only(0, &["states", "types"])?,
+            "forget" => words.only(0, &["in", "of"])?,
+            _ => {}
+        }
         Ok(match first {
             "topics" => Self::Topics(words.counts()?),
             "unheard" => Self::Unheard(words.counts()?),
             "await" => Self::Await(words.counts()?),
             "created" => Self::CreationEnded(words.0[1..].iter().map(|word| ended(word)).collect()),
-            "server" => {
-                let entries = words.0[1..].iter().filter_map(|word| word.split_once('='));
-                Self::Server(entries.map(|(key, value)| (key.into(), value.into())).collect())
-            }
+            "server" => Self::Server(words.0[1..].iter().map(|word| server_setting(word)).collect::<Result<_, _>>()?),
             "config" => Self::Config { group, entries: configs(&words)? },
             kind if HEARTBEATS.contains(&kind) => Self::Heartbeat(heartbeat(&words, group, is_lost)?),
-            "cjoin" | "csync" | "cbeat" | "cleave" => {
+            kind if CLASSIC.contains(&kind) => {
                 let HeartbeatWords { kind, member, group, words, .. } = heartbeat(&words, group, false)?;
                 Self::Classic(ClassicWords { kind, member, group, is_parked, words })
             }
@@ -272,7 +301,11 @@ impl Command {
                 "fails" => DiskState::SyncsFail,
                 other => return Err(CommandError::new(other, "full, fails or works")),
             }),
-            "close" => Self::Close { connection: words.0.get(1).and_then(|word| word.parse().ok()).unwrap_or(0) },
+            "close" => {
+                let wrong = |word: &str| CommandError::new(word, "a connection's number, as in via=2");
+                let number = words.0.get(1).map(|word| word.parse().map_err(|_| wrong(word)));
+                Self::Close { connection: number.transpose()?.unwrap_or(0) }
+            }
             "describe" => Self::Describe { group },
             "list" => Self::List { states: words.list("states"), types: words.list("types") },
             "delete" => Self::Delete { group },
@@ -291,12 +324,23 @@ fn ended(word: &str) -> (String, Option<String>) {
     }
 }
 
+fn server_setting(word: &str) -> Result<(String, String), CommandError> {
+    let (key, value) =
+        word.split_once('=').ok_or_else(|| CommandError::new(word, "a setting, such as group.max.size=3"))?;
+    Ok((key.into(), value.into()))
+}
+
 fn configs(words: &Words<'_>) -> Result<Vec<(String, Option<String>)>, CommandError> {
     let mut entries = Vec::new();
     for word in words.0[1..].iter().filter(|word| !word.starts_with("in=")) {
         let (key, value) =
             word.split_once('=').ok_or_else(|| CommandError::new(word, "a setting, such as standbys=1"))?;
-        let key = CONFIG_KEYS.iter().find(|(short, _)| *short == key).map_or(key, |(_, full)| full);
+        let full = CONFIG_KEYS.iter().find(|(short, _)| *short == key).map(|(_, full)| *full);
+        // Kafka's keys have a point in them.
+        let key = full.or_else(|| key.contains('.').then_some(key)).ok_or_else(|| {
+            let short = CONFIG_KEYS.map(|(short, _)| short).join(", ");
+            CommandError::new(key, &format!("one of {short}, or a key of Kafka"))
+        })?;
         entries.push((key.to_owned(), (value != "-").then(|| text(value))));
     }
     Ok(entries)
@@ -335,7 +379,16 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
         partitions.push((topic, index, -1));
     }
     for word in words.0.iter().skip(2) {
-        let Some((name, offset)) = word.split_once('=') else { continue };
+        let Some((name, offset)) = word.split_once('=') else {
+            let is_version = word.strip_prefix('v').is_some_and(|version| version.parse::<i16>().is_ok());
+            if *word == "stable" || is_version {
+                continue;
+            }
+            return Err(CommandError::new(word, "a committed offset, such as in-0=17, or a word of this command"));
+        };
+        if name == "in" && offset.parse::<i64>().is_ok() {
+            return Err(CommandError::new(word, "a committed offset, such as in-0=17: in= names a group"));
+        }
         if ["in", "epoch", "of", "instance", "retention"].contains(&name) {
             continue;
         }
@@ -378,12 +431,26 @@ mod tests {
         assert_eq!(parse("wait 3s"), Ok(Command::Wait { ms: 3000 }));
         assert_eq!(parse("wait 30ms"), Ok(Command::Wait { ms: 30 }));
         assert_eq!(parse("wait 30"), Err("`30` is not a duration, such as 3s or 300ms".to_owned()));
-        let entries = vec![("streams.num.standby.replicas".to_owned(), Some("1".to_owned())), ("k".to_owned(), None)];
-        assert_eq!(parse("config standbys=1 k=-"), Ok(Command::Config { group: "g".into(), entries }));
+        let entries = vec![("streams.num.standby.replicas".to_owned(), Some("1".to_owned())), ("k.k".to_owned(), None)];
+        assert_eq!(parse("config standbys=1 k.k=-"), Ok(Command::Config { group: "g".into(), entries }));
         assert_eq!(
             parse("lost delete"),
             Err("`delete` is not a heartbeat: only their answers can get lost".to_owned())
         );
+        let refused = [
+            ("describe x", "`x` is not a word that `describe` knows"),
+            ("list state=Stable", "`state=Stable` is not a word that `list` knows"),
+            ("power-cut now", "`now` is not a word that `power-cut` knows"),
+            ("forget in-0", "`in-0` is not a word that `forget` knows"),
+            ("close x", "`x` is not a connection's number, as in via=2"),
+            ("parked beat a", "`beat` is not of a classic member: only their answers can be waited for later"),
+            ("commit a epoch=1 in=3", "`in=3` is not a committed offset, such as in-0=17: in= names a group"),
+            ("server quick", "`quick` is not a setting, such as group.max.size=3"),
+        ];
+        for (line, error) in refused {
+            assert_eq!(parse(line), Err(error.to_owned()));
+        }
+        assert!(parse("config sesion=1").is_err_and(|error| error.starts_with("`sesion` is not one of session, ")));
         assert_eq!(parse("dance"), Err("`dance` is not a command".to_owned()));
         let Ok(Command::Commit(commit)) = parse("commit m in=h epoch=3 my-topic-1=17 v8") else { panic!() };
         assert_eq!((commit.group.as_str(), commit.member.as_deref(), commit.version), ("h", Some("m"), Some(8)));

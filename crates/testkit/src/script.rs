@@ -205,22 +205,22 @@ impl Script {
     }
 
     /// Carries out all commands and gives the text of the script as it should be: a step that led to what is expected
-    /// stays as it is written. Stops at a command that cannot be carried out.
+    /// stays as it is written, and so does everything from a command on that cannot be carried out.
     pub fn bless(
         &self,
         runner: Runner,
         mut carry_out: impl FnMut(&str) -> Result<Vec<String>, String>,
-    ) -> Result<String, Mismatch> {
+    ) -> (String, Option<Mismatch>) {
         let mut bindings = Bindings::new();
         let mut blessed = self.clone();
         for step in &mut blessed.steps {
             match self.check_step(step, runner, &mut bindings, &mut carry_out) {
                 Ok(()) => {}
                 Err(Mismatch { actual: Ok(actual), .. }) => step.expected = actual,
-                Err(mismatch) => return Err(mismatch),
+                Err(mismatch) => return (blessed.to_string(), Some(mismatch)),
             }
         }
-        Ok(blessed.to_string())
+        (blessed.to_string(), None)
     }
 
     /// Carries out all commands of a script that holds what Kafka does, and gives its text with every line in which we
@@ -252,7 +252,9 @@ impl Script {
         if !is_blessing() {
             return Ok(script.check(runner, carry_out)?);
         }
-        Ok(fs::write(path, script.bless(runner, carry_out)?)?)
+        let (text, stopped) = script.bless(runner, carry_out);
+        fs::write(path, text)?;
+        stopped.map_or(Ok(()), |mismatch| Err(mismatch.into()))
     }
 
     fn check_step(
@@ -361,9 +363,10 @@ mod tests {
     #[test]
     fn blessing_keeps_what_is_right() {
         let script = Script::parse("t", TEXT).expect("it is a script");
-        assert_eq!(script.bless(Runner::Kafka, answers), Ok(TEXT.to_owned()));
+        assert_eq!(script.bless(Runner::Kafka, answers), (TEXT.to_owned(), None));
         let wrong = Script::parse("t", &TEXT.replace("epoch 1 -", "epoch 2 -")).expect("it is a script");
-        let blessed = wrong.bless(Runner::Kafka, answers).expect("all commands are carried out");
+        let (blessed, stopped) = wrong.bless(Runner::Kafka, answers);
+        assert_eq!(stopped, None);
         assert!(blessed.contains("$x") && blessed.ends_with("> beat a owned=$x\n  epoch 1 -\n# end\n"), "{blessed}");
     }
 }

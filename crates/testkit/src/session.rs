@@ -238,7 +238,7 @@ impl<T: Target> Session<T> {
     }
 
     fn classic_answer(&mut self, name: &ClassicName) -> Lines {
-        let request = self.asked.remove(name).ok_or("nothing was asked")?;
+        let request = self.asked.remove(name).ok_or_else(|| format!("nothing was asked by `{}`", name.member))?;
         Ok(match self.target.answer_classic(name, &request)? {
             ClassicAnswer::Join(mut answer) => {
                 for (_, _, metadata) in &mut answer.members {
