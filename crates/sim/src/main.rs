@@ -14,7 +14,11 @@ use clap::{Args, Parser, Subcommand};
 use riparian_sim::{FIXED_SEEDS, Groups, Mode, Outcome, Totals, check_script, run};
 
 #[derive(Parser)]
-#[command(name = "sim", about = "Runs the whole server with its clients in virtual time; the same seed, the same run")]
+#[command(
+    name = "sim",
+    about = "Runs the whole server with its clients in virtual time; the same seed, the same run",
+    after_help = "Built with `--features planted-bugs` it has one more word, `planted`: bugs that seeds must find."
+)]
 struct Arguments {
     #[command(subcommand)]
     word: Word,
@@ -104,7 +108,8 @@ struct RunOptions {
 
 fn range(text: &str) -> Result<(u64, u64), String> {
     let numbers = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-    numbers.ok_or_else(|| "two numbers with .. between them, for example 1..100".to_owned())
+    let numbers = numbers.filter(|(from, to)| from < to);
+    numbers.ok_or_else(|| "allowed are two numbers, the smaller first, as in 1..100".to_owned())
 }
 
 fn main() -> ExitCode {
@@ -149,7 +154,10 @@ fn scripts(files: &[PathBuf], seeds: u64, show: bool) -> ExitCode {
 
 fn report(outcome: &Outcome) -> ExitCode {
     match &outcome.failure {
-        None => ExitCode::SUCCESS,
+        None => {
+            print(&format!("seed {} passed", outcome.seed));
+            ExitCode::SUCCESS
+        }
         Some(failure) => {
             print(&failed(outcome.seed, outcome.groups, failure));
             ExitCode::FAILURE
@@ -259,7 +267,8 @@ const EVENTS_MIN: u64 = 1000;
 struct Sum {
     totals: Totals,
     seeds: u64,
-    failures: Vec<(u64, Groups, String)>,
+    /// Seeds that failed; told at once.
+    failures: Vec<u64>,
     /// Seeds without a crash, drop, expiry or move.
     dull: u64,
     /// Seeds with too few events.
@@ -271,12 +280,19 @@ struct Sum {
     told_at: u64,
 }
 
+/// After so many failures a run ends.
+const FAILURES_MAX: usize = 10;
 /// How often a long run shows that it goes on, in seconds.
 const PROGRESS_EVERY: u64 = 10;
 
 fn run_seeds(options: &RunOptions) -> ExitCode {
     let sum = sum_of(options);
     sum.show();
+    let failed = sum.failures.len();
+    if failed >= FAILURES_MAX {
+        print(&format!("stopped after {failed} failures: others, with lower numbers too, may fail as well"));
+    }
+    print(&format!("{} passed, {failed} failed", sum.seeds - failed as u64));
     if sum.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -301,12 +317,12 @@ fn sum_of(options: &RunOptions) -> Sum {
                     }
                     let outcome = run(seed, options.groups, Mode::HashOnly);
                     let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
-                    if options.each || outcome.failure.is_some() {
+                    if options.each {
                         print(&summary(&outcome));
                     }
                     sum.add(outcome);
                     sum.tell_progress(started.elapsed().as_secs());
-                    if sum.failures.len() >= 10 {
+                    if sum.failures.len() >= FAILURES_MAX {
                         return;
                     }
                 }
@@ -336,9 +352,6 @@ impl Sum {
             self.fewest_events.unwrap_or(0),
             self.totals
         ));
-        for (seed, groups, failure) in &self.failures {
-            print(&failed(*seed, *groups, failure));
-        }
     }
 
     /// What these seeds do not show, although they should.
@@ -365,7 +378,10 @@ impl Sum {
         }
         self.fewest_events = Some(self.fewest_events.map_or(outcome.events, |fewest| fewest.min(outcome.events)));
         self.totals.merge(totals);
-        self.failures.extend(outcome.failure.map(|failure| (outcome.seed, outcome.groups, failure)));
+        if let Some(failure) = &outcome.failure {
+            print(&failed(outcome.seed, outcome.groups, failure));
+            self.failures.push(outcome.seed);
+        }
     }
 }
 

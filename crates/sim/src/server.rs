@@ -152,6 +152,9 @@ impl Core {
         }
         let appends = server.disk.take_appends();
         let followed = self.records.follow(appends, &self.memory);
+        for line in self.records.take_heard() {
+            self.say(format_args!("{line}"));
+        }
         self.check(followed);
         for job in asked.jobs {
             let delay_us = self.draw_job_us();

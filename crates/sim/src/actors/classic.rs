@@ -300,7 +300,7 @@ impl Consumer {
         }
         core.tell(
             self.actor,
-            format_args!("is in generation {generation}{}", if leads { " as its leader" } else { "" }),
+            format_args!("is in generation {generation} as {id}{}", if leads { ", its leader" } else { "" }),
         );
         let assigns = leads && !response.skip_assignment;
         let shares = if assigns { requests::shares(core, &self.group, response) } else { Ok(Vec::new()) };
@@ -463,8 +463,12 @@ impl Consumer {
         let Some(response) = decode::<HeartbeatRequest<'_>>(core, reply, self.versions.heartbeat) else { return };
         let error = ErrorCode::from_code(response.error_code);
         if error == Some(ErrorCode::None) && claim.is_over {
-            let (id, generation) = (&self.member_id, claim.generation);
-            core.fail(format_args!("{id} is told that all is well in generation {generation}, which was over"));
+            let (id, group, generation) = (&self.member_id, &self.group.name, claim.generation);
+            let newest = core.records.newest_told_generation(group).unwrap_or(-1).max(self.assigned_generation);
+            core.fail(format_args!(
+                "a heartbeat of {id} in generation {generation} of {group}, which is at {newest}, is answered as if all \
+                 were well"
+            ));
         }
         // About a generation that it has left meanwhile.
         if error == Some(ErrorCode::None) || claim.generation != self.generation {
@@ -510,7 +514,8 @@ impl Actor for Consumer {
             LEAVE if !core.is_healing => self.leave(core),
             PAUSE if !core.is_healing => {
                 let ms = core.prng.below(2 * core.options.session_timeout_ms);
-                core.tell(self.actor, format_args!("stands still for {ms} ms"));
+                let until = (core.now_us + ms * 1000) as f64 / 1e6;
+                core.tell(self.actor, format_args!("stands still for {ms} ms, until {until:.6}"));
                 core.totals.add("pauses", 1);
                 core.paused_until_us[self.actor] = core.now_us + ms * 1000;
                 if let Some(delay_ms) = core.draw_ms(core.options.faults.member_pause) {

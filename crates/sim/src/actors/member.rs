@@ -456,7 +456,8 @@ impl Actor for Member {
             LEAVE if !core.is_healing => self.leave(core),
             PAUSE if !core.is_healing => {
                 let ms = core.prng.below(2 * core.options.session_timeout_ms);
-                core.tell(self.actor, format_args!("stands still for {ms} ms"));
+                let until = (core.now_us + ms * 1000) as f64 / 1e6;
+                core.tell(self.actor, format_args!("stands still for {ms} ms, until {until:.6}"));
                 core.totals.add("pauses", 1);
                 core.paused_until_us[self.actor] = core.now_us + ms * 1000;
                 if let Some(delay_ms) = core.draw_ms(core.options.faults.member_pause) {

@@ -33,6 +33,8 @@ pub(crate) struct GroupRecords {
     /// Members that were removed without having left.
     pub(crate) expiries: u64,
     left: BTreeSet<String>,
+    /// What the records say that nobody asked for, for the story.
+    heard: Vec<String>,
     /// The members of classic groups are the simulator's own, and what they give each other can be read.
     pub(crate) reads_assignments: bool,
     /// Records of classic groups that were read.
@@ -98,6 +100,11 @@ impl GroupRecords {
     /// Whether there ever was a group of this name that is no more, or of which nothing more is known.
     pub(crate) fn was_deleted(&self, name: &str) -> bool {
         self.deleted.contains(name)
+    }
+
+    /// What the records have said since the last time that nobody asked for.
+    pub(crate) fn take_heard(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.heard)
     }
 
     /// Which change of a classic group was the last one.
@@ -194,8 +201,10 @@ impl GroupRecords {
     fn rebuild(&mut self, dir: &str, memory: &MemDisk) -> Result<(), String> {
         // What happened again only because it was read again does not count.
         let counts = (self.moves, self.expiries, self.classic);
+        let heard = std::mem::take(&mut self.heard);
         let result = self.rebuild_uncounted(dir, memory);
         (self.moves, self.expiries, self.classic) = counts;
+        self.heard = heard;
         result
     }
 
@@ -283,6 +292,7 @@ impl GroupRecords {
             Record::StreamsMemberMetadata(_, member, None) => {
                 if group.members.remove(member.as_str()).is_some() && !self.left.contains(member.as_str()) {
                     self.expiries += 1;
+                    self.heard.push(format!("{name} removes {member}, which has not left"));
                 }
             }
             Record::StreamsCurrentAssignment(_, id, Some(value)) => {
@@ -337,7 +347,13 @@ impl GroupRecords {
         };
         let (after, change) = Recorded::follow(name, classic.get(name), value, self.classic_changes)?;
         self.classic.generations += u64::from(change.is_new_generation);
-        self.classic.expiries += change.gone.iter().filter(|id| !self.left.contains(*id)).count() as u64;
+        if change.is_new_generation {
+            self.heard.push(format!("{name} has generation {}", after.generation));
+        }
+        for member in change.gone.iter().filter(|id| !self.left.contains(*id)) {
+            self.classic.expiries += 1;
+            self.heard.push(format!("{name} has removed {member}, which has not left"));
+        }
         let last_readers = self.last_readers.entry(name.to_owned()).or_default();
         for (partition, reader) in after.owners() {
             let last = last_readers.entry(partition).or_insert_with(|| reader.to_owned());
