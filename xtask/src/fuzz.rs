@@ -69,6 +69,7 @@ enum Length {
 }
 
 pub(crate) fn fuzz(options: &Options) -> Result<()> {
+    check_names(&options.targets)?;
     let fuzzer = Fuzzer::build()?;
     let targets = fuzzer.targets(&options.targets)?;
     if options.list {
@@ -84,9 +85,22 @@ pub(crate) fn fuzz(options: &Options) -> Result<()> {
 
 /// Every target for so long.
 pub(crate) fn soak(targets: &[String], seconds: u64, jobs: usize) -> Result<()> {
+    check_names(targets)?;
     let fuzzer = Fuzzer::build()?;
     let targets = fuzzer.targets(targets)?;
     fuzzer.run_all(&targets, Length::Seconds(seconds), jobs)
+}
+
+/// Every target has a corpus, so that a misspelt name need not wait for the build.
+fn check_names(names: &[String]) -> Result<()> {
+    let Some(unknown) = names.iter().find(|name| !committed(name).is_dir()) else { return Ok(()) };
+    let corpora = committed("").canonicalize().context("the corpora are gone")?;
+    let mut known = Vec::new();
+    for entry in fs::read_dir(&corpora).with_context(|| format!("cannot list {}", corpora.display()))? {
+        known.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    known.sort();
+    bail!("there is no target {unknown}, only {}", known.join(", "));
 }
 
 /// The program of all targets.
