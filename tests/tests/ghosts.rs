@@ -91,10 +91,12 @@ fn removed_thread(instance: &mut Program, removed_before: usize) {
 fn replaced_stream_thread_costs_its_neighbours_nothing() {
     let scene = Scene::new(&[], &[]);
     let mut steady = scene.application.start_with("steady", 2, &[]);
-    let mut clumsy = scene.application.start_with("clumsy", 1, &["--replace-thread-on", "the"]);
+    let mut clumsy = scene.application.start_with("clumsy", 1, &[]);
     let before = scene.settled(0, 3);
     let (neighbours, victim) = (before.members_of("steady"), before.members_of("clumsy"));
     let mark = scene.watch.mark();
+    clumsy.tell("stumble");
+    clumsy.wait_until("promise to stumble", LIMIT, |lines| lines.iter().any(|line| line == "stumbling").then_some(()));
     scene.application.feed(0, 100, AT_ONCE).finish();
     let is_replaced = |view: &GroupView| {
         let now = view.members_of("clumsy");
@@ -119,7 +121,7 @@ fn replaced_stream_thread_costs_its_neighbours_nothing() {
     scene.application.feed(100, 100, AT_ONCE).finish();
     scene.application.check_counts(200, false);
     let ended = clumsy.terminate(LIMIT);
-    ended.says("error IllegalStateException: met the").says("closed");
+    ended.says("error Accident: met ").says("closed");
     scene.finish(vec![steady]);
 }
 

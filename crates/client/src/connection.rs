@@ -73,6 +73,11 @@ impl Connection {
         &self.address
     }
 
+    /// The port at this end.
+    pub fn local_port(&self) -> io::Result<u16> {
+        Ok(self.stream.local_addr()?.port())
+    }
+
     /// What the server speaks, by API code.
     pub fn server_versions(&self) -> &[(i16, VersionRange)] {
         self.core.server_versions()

@@ -20,9 +20,9 @@ use crate::{
 
 /// Round trips after which what was answered has been written down, too.
 const ROUND_TRIPS_ANSWERED: u32 = 3;
-/// Round trips after which a request that was sent before them has been looked at: one until it was read, one until it
-/// was handed to the coordinator, and the others for threads that were slow.
-const ROUND_TRIPS_UNANSWERED: u32 = 12;
+/// Round trips after which a request that was read before them has been looked at: one until it was handed to the
+/// coordinator, and the others for threads that were slow.
+const ROUND_TRIPS_UNANSWERED: u32 = 16;
 const LEAVE_BY_ONE: i16 = 2;
 
 /// What the transport calls the member's connection.
@@ -31,8 +31,18 @@ pub(crate) fn connection_of(name: &ClassicName) -> String {
 }
 
 /// A request on another connection has reached the coordinator once later ones on the main connection have.
-pub(crate) fn let_it_arrive(transport: &mut impl Transport, group: &str, is_answered: bool) -> Result<(), String> {
-    let round_trips = if is_answered { ROUND_TRIPS_ANSWERED } else { ROUND_TRIPS_UNANSWERED };
+pub(crate) fn let_it_arrive(
+    transport: &mut impl Transport,
+    from: &ClassicName,
+    group: &str,
+    is_answered: bool,
+) -> Result<(), String> {
+    let round_trips = if is_answered {
+        ROUND_TRIPS_ANSWERED
+    } else {
+        transport.wait_until_read(&connection_of(from))?;
+        ROUND_TRIPS_UNANSWERED
+    };
     for _ in 0..round_trips {
         let beat = HeartbeatRequest { group_id: group.into(), ..HeartbeatRequest::default() };
         transport.call(&beat, None)?;

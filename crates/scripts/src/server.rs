@@ -253,8 +253,8 @@ impl<T: Transport> Target for Server<T> {
     }
 
     /// Kafka gives an id before it has written that there is a group.
-    fn let_it_arrive(&mut self, group: &str, is_answered: bool) -> Result<(), String> {
-        classic::let_it_arrive(&mut self.transport, group, is_answered)
+    fn let_it_arrive(&mut self, from: &ClassicName, group: &str, is_answered: bool) -> Result<(), String> {
+        classic::let_it_arrive(&mut self.transport, from, group, is_answered)
     }
 
     fn close_classic(&mut self, from: &ClassicName) -> Result<(), String> {

@@ -14,6 +14,11 @@ pub trait Transport {
     /// Sends a request, in the highest version that both sides speak if none is given.
     fn send<'a, R: Request<'a>>(&mut self, connection: &str, request: &R, version: Option<i16>) -> Result<(), String>;
 
+    /// Waits until the server has taken from the network what was sent over a connection.
+    fn wait_until_read(&mut self, _connection: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Waits for the next answer on a connection.
     fn receive(&mut self, connection: &str) -> Result<Received, String>;
 

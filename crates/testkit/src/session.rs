@@ -233,7 +233,7 @@ impl<T: Target> Session<T> {
         let group = request.group_id.clone();
         self.asked.insert(name.clone(), request);
         let lines = if words.is_parked { Vec::new() } else { self.classic_answer(&name)? };
-        self.target.let_it_arrive(&group, !words.is_parked)?;
+        self.target.let_it_arrive(&name, &group, !words.is_parked)?;
         Ok(lines)
     }
 

@@ -180,8 +180,8 @@ pub trait Target {
         only(GROUPS)
     }
 
-    /// What a classic member of the group has sent last has been looked at from now on, whether it was answered or not.
-    fn let_it_arrive(&mut self, _group: &str, _is_answered: bool) -> Result<(), String> {
+    /// What a classic member has sent last to `group` has been looked at from now on, whether it was answered or not.
+    fn let_it_arrive(&mut self, _from: &ClassicName, _group: &str, _is_answered: bool) -> Result<(), String> {
         Ok(())
     }
 

@@ -13,6 +13,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
@@ -31,9 +32,10 @@ import org.apache.kafka.streams.kstream.Produced;
  *
  * <p>Prints one plain line for each change: {@code state OLD NEW}, {@code tasks THREAD active=... standby=...},
  * {@code counted N} (updates so far), {@code error TEXT}, {@code closed}. Closes on SIGTERM; exits with 1 when Streams
- * gives up. With {@code --shutdown-application-on WORD} that word ends all instances; with
- * {@code --replace-thread-on WORD} it ends a thread, once, which is replaced. Standard input may say {@code add} and
- * {@code remove}: a stream thread more or less; {@code added THREAD} and {@code removed THREAD} tell when it is done.
+ * gives up. With {@code --shutdown-application-on WORD} that word ends all instances. Standard input may say
+ * {@code add} and {@code remove}: a stream thread more or less; {@code added THREAD} and {@code removed THREAD} tell when
+ * it is done. At {@code stumble} the thread that meets the next word ends, whatever it does with it, and is replaced;
+ * {@code stumbling} tells that this is so from now on.
  */
 public final class WordCount {
     private WordCount() {}
@@ -57,22 +59,30 @@ public final class WordCount {
         options.applySettings(config);
 
         String poison = options.text("shutdown-application-on", "");
-        String accident = options.text("replace-thread-on", "");
-        AtomicBoolean hadAccident = new AtomicBoolean();
+        AtomicBoolean stumbles = new AtomicBoolean();
+        Consumer<String> stumble = word -> {
+            if (stumbles.compareAndSet(true, false)) {
+                throw new Accident("met " + word);
+            }
+        };
         AtomicLong counted = new AtomicLong();
         StreamsBuilder builder = new StreamsBuilder();
         builder.stream(options.text("input", "text-lines"), Consumed.with(Serdes.String(), Serdes.String()))
                 .flatMapValues(line -> Arrays.asList(line.toLowerCase(Locale.ROOT).trim().split("\\W+")))
                 .filterNot((key, word) -> word.isEmpty())
                 .peek((key, word) -> {
-                    if (word.equals(poison) || word.equals(accident) && hadAccident.compareAndSet(false, true)) {
+                    if (word.equals(poison)) {
                         throw new IllegalStateException("met " + word);
                     }
+                    stumble.accept(word);
                 })
                 .groupBy((key, word) -> word, Grouped.with("words", Serdes.String(), Serdes.String()))
                 .count(Materialized.as("counts"))
                 .toStream()
-                .peek((word, count) -> counted.incrementAndGet())
+                .peek((word, count) -> {
+                    stumble.accept(word);
+                    counted.incrementAndGet();
+                })
                 .mapValues(String::valueOf)
                 .to(options.text("output", "word-counts"), Produced.with(Serdes.String(), Serdes.String()));
 
@@ -91,10 +101,12 @@ public final class WordCount {
             }
         });
         streams.setUncaughtExceptionHandler(error -> {
+            boolean isAccident = false;
             for (Throwable cause = error; cause != null; cause = cause.getCause()) {
                 say("error " + cause.getClass().getSimpleName() + ": " + cause.getMessage());
+                isAccident |= cause instanceof Accident;
             }
-            if (!accident.isEmpty()) {
+            if (isAccident) {
                 return StreamThreadExceptionResponse.REPLACE_THREAD;
             }
             return poison.isEmpty()
@@ -104,7 +116,7 @@ public final class WordCount {
         Thread closer = new Thread(() -> finish(streams), "closer");
         Runtime.getRuntime().addShutdownHook(closer);
         streams.start();
-        Thread listener = new Thread(() -> listen(streams), "listener");
+        Thread listener = new Thread(() -> listen(streams, stumbles), "listener");
         listener.setDaemon(true);
         listener.start();
         printProgressUntil(streams, counted, ended);
@@ -113,12 +125,23 @@ public final class WordCount {
         }
     }
 
-    private static void listen(KafkaStreams streams) {
+    /** Ends a thread that was told to stumble. */
+    private static final class Accident extends RuntimeException {
+        Accident(String message) {
+            super(message);
+        }
+    }
+
+    private static void listen(KafkaStreams streams, AtomicBoolean stumbles) {
         Scanner lines = new Scanner(System.in, StandardCharsets.UTF_8);
         while (lines.hasNextLine()) {
             switch (lines.nextLine()) {
                 case "add" -> say("added " + streams.addStreamThread().orElse("none"));
                 case "remove" -> say("removed " + streams.removeStreamThread().orElse("none"));
+                case "stumble" -> {
+                    stumbles.set(true);
+                    say("stumbling");
+                }
                 default -> say("error not a command");
             }
         }

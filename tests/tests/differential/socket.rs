@@ -37,12 +37,42 @@ impl<'s> Socket<'s> {
     }
 }
 
+/// Bytes that wait in the receive queue of a server's connection, by the system's table of sockets.
+fn unread(server_port: u16, client_port: u16) -> Result<u64, String> {
+    let (server, client) = (format!(":{server_port:04X}"), format!(":{client_port:04X}"));
+    // Java's sockets are those of IPv6, for addresses of IPv4 too.
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        let sockets = std::fs::read_to_string(table).map_err(|error| format!("cannot read {table}: {error}"))?;
+        let mut lines = sockets.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+        // Its number, both addresses, its state, and `sent:received`.
+        let found = lines.find(|line| line.len() > 4 && line[1].ends_with(&server) && line[2].ends_with(&client));
+        if let Some((_, received)) = found.as_ref().and_then(|line| line[4].split_once(':')) {
+            return u64::from_str_radix(received, 16).map_err(|error| format!("{table}: {error}"));
+        }
+    }
+    Ok(0)
+}
+
 impl Transport for Socket<'_> {
     fn send<'a, R: Request<'a>>(&mut self, connection: &str, request: &R, version: Option<i16>) -> Result<(), String> {
         let connection = self.connection(connection)?;
         let version = version.map_or_else(|| connection.version(R::API_KEY, R::VERSIONS), Ok);
         let sent = version.and_then(|version| connection.send(request, version));
         sent.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn wait_until_read(&mut self, connection: &str) -> Result<(), String> {
+        let Some(open) = self.connections.get(connection) else { return Ok(()) };
+        let here = open.local_port().map_err(|error| error.to_string())?;
+        let there = self.server.lock().unwrap_or_else(PoisonError::into_inner).port();
+        let deadline = Instant::now() + LIMIT;
+        while unread(there, here)? > 0 {
+            if Instant::now() > deadline {
+                return Err(format!("the server has not read from {connection} for {LIMIT:?}"));
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
     }
 
     fn receive(&mut self, connection: &str) -> Result<Received, String> {

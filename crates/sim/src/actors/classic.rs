@@ -53,6 +53,8 @@ pub(crate) struct Consumer {
     /// The newest generation that it joined under its id, and the server's life in which that was.
     joined: (u64, i32),
     joined_us: u64,
+    /// The server's life in which it last asked to join: an answer may come when that life is over.
+    asked_in_life: u64,
     /// The generation had its assignment before it joined: nobody waits for it to ask.
     is_assigned: bool,
     owned: BTreeSet<i32>,
@@ -127,6 +129,7 @@ impl Consumer {
             assigned_generation: -1,
             joined: (0, -1),
             joined_us: 0,
+            asked_in_life: 0,
             is_assigned: false,
             owned: BTreeSet::new(),
             must_join: false,
@@ -233,6 +236,7 @@ impl Consumer {
         });
         let Some(correlation) = self.client.send(core, &request, self.versions.join) else { return self.retry(core) };
         self.state = State::Joining(correlation);
+        self.asked_in_life = core.life;
         self.waits(core);
         self.takes_over = self.member_id.is_empty() && self.instance.is_some();
         core.tell(self.actor, format_args!("joins {} as {:?}", self.group.name, self.member_id));
@@ -280,14 +284,14 @@ impl Consumer {
         }
         // What was joined and not assigned is not written down: it may come again after the server forgot it.
         let newest = match self.joined {
-            (life, joined) if life == core.life && core.never_reloads() => joined,
+            (life, joined) if life == self.asked_in_life && core.never_reloads() => joined,
             _ => self.assigned_generation,
         };
         if generation < newest || generation < 1 {
             core.fail(format_args!("{id} was in generation {newest} and joins {generation}"));
         }
         self.generation = generation;
-        (self.joined, self.joined_us) = ((core.life, generation), core.now_us);
+        (self.joined, self.joined_us) = ((self.asked_in_life, generation), core.now_us);
         let recorded = core.records.classic(&self.group.name).map_or(-1, |group| group.generation);
         self.is_assigned = recorded >= generation;
         let leads = *response.leader == *self.member_id;

@@ -21,6 +21,8 @@ pub(crate) struct Recorded {
     pub(crate) generation: i32,
     protocol: Option<String>,
     members: BTreeMap<String, RecordedMember>,
+    /// What members of this generation had whose place another took since.
+    replaced: BTreeMap<String, Given>,
     /// Which of all changes to classic groups was its last.
     pub(crate) change: u64,
 }
@@ -76,7 +78,8 @@ impl Recorded {
             };
             members.insert(id, member);
         }
-        let after = Self { generation, protocol: value.protocol.clone(), members, change };
+        let protocol = value.protocol.clone();
+        let mut after = Self { generation, protocol, members, replaced: BTreeMap::new(), change };
         after.check_assignment(name)?;
         let Some(before) = before else {
             return Ok((after, Change { is_new_generation: generation > 0, gone: Vec::new() }));
@@ -91,12 +94,17 @@ impl Recorded {
             return Err(format!("generation {generation} of {name} has two assignments, {old} and {new}"));
         }
         let holders: BTreeSet<&String> = after.members.values().filter_map(|member| member.instance.as_ref()).collect();
-        let is_gone = |(id, member): &(&String, &RecordedMember)| {
-            let is_replaced = member.instance.as_ref().is_some_and(|instance| holders.contains(instance));
-            !after.members.contains_key(*id) && !is_replaced
-        };
-        let gone = before.members.iter().filter(is_gone).map(|(id, _)| id.clone()).collect();
         let is_new_generation = generation > before.generation;
+        let mut replaced = if is_new_generation { BTreeMap::new() } else { before.replaced.clone() };
+        let mut gone = Vec::new();
+        for (id, member) in before.members.iter().filter(|(id, _)| !after.members.contains_key(*id)) {
+            if member.instance.as_ref().is_none_or(|instance| !holders.contains(instance)) {
+                gone.push(id.clone());
+            } else if !is_new_generation {
+                replaced.insert(id.clone(), member.given.clone());
+            }
+        }
+        after.replaced = replaced;
         Ok((after, Change { is_new_generation, gone }))
     }
 
@@ -199,7 +207,10 @@ impl Beliefs {
         (member, instance, generation): (&str, Option<&str>, i32),
         given: &Given,
     ) -> Result<(), String> {
-        let is_recorded = records.classic(group).is_some_and(|recorded| recorded.given(member) == Some(given));
+        // Its place may have been taken while the answer was on its way.
+        let is_recorded = records
+            .classic(group)
+            .is_some_and(|recorded| recorded.given(member).or_else(|| recorded.replaced.get(member)) == Some(given));
         if given.generation != generation || !given.is_for(member, instance) && !is_recorded {
             return Err(format!("{member} of {group} is told in generation {generation} what is {given:?}"));
         }
