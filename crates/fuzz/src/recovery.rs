@@ -172,6 +172,14 @@ struct Expected {
     producers_are_known: bool,
 }
 
+/// The highest offset that a file of recovery points may be read to name, if it can be read at all.
+fn recovery_point_max(files: &Files) -> i64 {
+    let bytes = files.get(Path::new(&format!("{ROOT}/recovery-point-offset-checkpoint")));
+    let words = bytes.into_iter().flat_map(|bytes| bytes.split(u8::is_ascii_whitespace));
+    let numbers = words.filter_map(|word| str::from_utf8(word).ok()?.parse().ok());
+    numbers.max().unwrap_or(0)
+}
+
 impl Expected {
     fn new(life: &Life, before: &Files, after: &Files, damage: &Damage) -> Self {
         let written: BTreeMap<_, _> = life.written.iter().map(|batch| (batch.base, batch.clone())).collect();
@@ -184,7 +192,8 @@ impl Expected {
             .filter(|batch| written.get(&batch.base).is_some_and(|known| known.bytes[16..] == batch.bytes[16..]))
             .filter(|batch| batch.next > life.start)
             .collect();
-        let durable = life.checkpointed.max(snapshots(before).chain(snapshots(after)).max().unwrap_or(0));
+        let known = life.checkpointed.max(snapshots(before).max().unwrap_or(0));
+        let durable = known.max(snapshots(after).max().unwrap_or(0));
         let metadata = after.get(Path::new(&format!("{DIR}/partition.metadata"))).map(Vec::as_slice);
         let has_metadata = metadata == Some(life::partition_metadata().as_bytes());
         // The first segments are gone, and so is everything that says that this is as it should be.
@@ -205,8 +214,8 @@ impl Expected {
                 || end < durable,
             may_be_missing: !has_metadata || begins_nowhere,
             may_be_forged: damage.may_be_forged,
-            may_claim_durable: in_root("recovery-point-offset-checkpoint")
-                || snapshots(after).any(|offset| !snapshots(before).any(|known| known == offset)),
+            may_claim_durable: durable > known
+                || in_root("recovery-point-offset-checkpoint") && recovery_point_max(after) > known,
             producers_are_known: ["log", "snapshot"].iter().all(|kind| {
                 let of_kind = |files: &Files| {
                     let files = files.iter().filter(|(path, _)| offset_in_name(path, kind).is_some());
