@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     });
     failures.extend(outcomes.iter().filter_map(|outcome| {
         let failure = outcome.failure.as_ref()?;
-        Some(format!("{} on {}:\n{failure}", outcome.name, outcome.side))
+        Some(format!("FAILED {} on {}:\n{failure}", outcome.name, outcome.side))
     }));
     let failed: BTreeSet<&str> = outcomes.iter().filter(|it| it.failure.is_some()).map(|it| it.name.as_str()).collect();
     let failed_count = failed.len().max(usize::from(!failures.is_empty()));

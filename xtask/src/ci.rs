@@ -121,6 +121,24 @@ impl Count {
     }
 }
 
+/// How one run of a suite went.
+struct Ran {
+    count: Count,
+    /// For people, with its log if it failed.
+    told: String,
+    /// The lines of its log that name what failed.
+    failures: Vec<String>,
+}
+
+/// So many failures of a suite are named again at the end.
+const FAILURES_NAMED_MAX: usize = 5;
+
+/// The lines of a log that name what failed: all of ours and of Rust's own harness say FAILED.
+fn failures_in(log: &str) -> Vec<String> {
+    let names_one = |line: &&str| line.contains("FAILED") && !line.starts_with("test result:");
+    log.lines().filter(names_one).take(FAILURES_NAMED_MAX).map(str::to_owned).collect()
+}
+
 impl Runner {
     fn run(&self, suites: &[Suite]) -> Result<()> {
         // Whatever tests, servers and JVMs leave in their temporary directory, killed ones too, goes with this one.
@@ -136,10 +154,11 @@ impl Runner {
         for suite in suites.iter().filter(|suite| is_left_out(suite)) {
             shell::talk(&format!("{:<34} left out: it is about our own code", suite.name));
         }
-        let mut count = |suite: &Suite, count: Count| {
-            total.add(count);
-            if count.failed > 0 && !failed.contains(&suite.name) {
+        let mut count = |suite: &Suite, ran: Ran| {
+            total.add(ran.count);
+            if ran.count.failed > 0 {
                 failed.push(suite.name.clone());
+                failed.extend(ran.failures.iter().map(|line| format!("  {line}")));
             }
         };
         let chosen = || suites.iter().filter(|suite| !is_left_out(suite));
@@ -151,9 +170,9 @@ impl Runner {
             for time in 1..=times {
                 let label = if times > 1 { format!("{} ({time}/{times})", suite.name) } else { suite.name.clone() };
                 shell::talk_start(&format!("{label:<34} "));
-                let (one, told) = self.run_one(suite, environment.as_deref(), scratch.path());
-                shell::talk(&told);
-                count(suite, one);
+                let ran = self.run_one(suite, environment.as_deref(), scratch.path());
+                shell::talk(&ran.told);
+                count(suite, ran);
             }
         }
         sharing.sort_by_key(|suite| suite.place_in_line());
@@ -164,16 +183,17 @@ impl Runner {
             for _ in 0..LANES {
                 scope.spawn(|| {
                     while let Some(suite) = next() {
-                        let (one, told) = self.run_one(suite, environment.as_deref(), scratch.path());
+                        let ran = self.run_one(suite, environment.as_deref(), scratch.path());
                         let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
-                        shell::talk(&format!("{:<34} {told}", suite.name));
-                        count(suite, one);
+                        shell::talk(&format!("{:<34} {}", suite.name, ran.told));
+                        count(suite, ran);
                     }
                 });
             }
         });
         if !failed.is_empty() {
-            shell::talk(&format!("failed: {}", failed.join(", ")));
+            // Again, because logs are long.
+            shell::talk(&format!("failed:\n{}", failed.join("\n")));
         }
         shell::print_line(&format!("{} passed, {} failed", total.passed, total.failed));
         if total.failed > 0 { bail!("{} test(s) failed", total.failed) } else { Ok(()) }
@@ -195,8 +215,8 @@ impl Runner {
         }
     }
 
-    /// Runs a suite once; the text says how it went, with its log if it failed.
-    fn run_one(&self, suite: &Suite, environment: Option<&[(String, PathBuf)]>, scratch: &Path) -> (Count, String) {
+    /// Runs a suite once.
+    fn run_one(&self, suite: &Suite, environment: Option<&[(String, PathBuf)]>, scratch: &Path) -> Ran {
         let start = Instant::now();
         let (mut count, log) = match &suite.work {
             Work::Check(check) => match check() {
@@ -222,7 +242,7 @@ impl Runner {
             let (name, log) = (&suite.name, log.trim_end());
             told.push_str(&format!("\n--- log of {name} ---\n{log}\n--- end of {name} ---"));
         }
-        (count, told)
+        Ran { count, told, failures: failures_in(&log) }
     }
 
     fn conformance(&self, target: &str, environment: &[(String, PathBuf)]) -> Command {
