@@ -37,6 +37,8 @@ pub(super) struct Life {
     pub(super) acknowledged: i64,
     /// Whether the durable end meant what it says.
     pub(super) is_acknowledged_durable: bool,
+    /// A power cut may have taken any of its files.
+    pub(super) may_lack_files: bool,
     /// The durable end as it was last written down.
     pub(super) checkpointed: i64,
     /// Where the log begins.
@@ -69,6 +71,7 @@ impl Life {
             produced: BTreeMap::new(),
             acknowledged: 0,
             is_acknowledged_durable: flush == FlushMode::Sync,
+            may_lack_files: false,
             checkpointed: 0,
             start: 0,
         };
@@ -188,6 +191,7 @@ impl Life {
 
     fn end(&mut self, logs: &Logs, end: u8) {
         self.acknowledged = log(logs, self.config).durable_end().0;
+        self.may_lack_files = self.flush == FlushMode::Os && end % 4 >= 2;
         match end % 4 {
             // Killed: everything that was written is there.
             0 => {}

@@ -36,6 +36,9 @@ use crate::{
     timers::{Timer, Timers},
 };
 
+/// How often it is looked whether static members are back that have asked for less time than this.
+const LOOK_AGAIN_MS_MIN: i32 = 100;
+
 /// What is done to one classic group over one command or timer.
 pub(super) struct Work<'a> {
     pub(super) config: &'a GroupConfig,
@@ -231,8 +234,10 @@ impl Work<'_> {
         let missing: Vec<MemberId> = missing.map(|(member_id, _)| member_id.clone()).collect();
         missing.iter().for_each(|member_id| self.remove(member_id));
         if !self.group.members.is_empty() && !self.group.elect_leader() {
-            // Only static members are left, and none of them is back: they have until their sessions end.
-            return self.arm_join(self.group.rebalance_timeout_ms(), JoinTimer::Rebalance);
+            // Only static members are left, and none of them is back: they have until their sessions end. Members may
+            // ask for no time at all, which must not make this look again without end.
+            let delay_ms = self.group.rebalance_timeout_ms().max(LOOK_AGAIN_MS_MIN);
+            return self.arm_join(delay_ms, JoinTimer::Rebalance);
         }
         self.group.begin_generation(self.now.wall);
         if self.group.is_empty() {
