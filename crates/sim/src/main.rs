@@ -1,6 +1,7 @@
 //! The simulator's command line: one seed, many seeds, the story of a seed.
 
 use std::{
+    io::Write as _,
     path::PathBuf,
     process::ExitCode,
     sync::{
@@ -10,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, builder::RangedU64ValueParser};
 use riparian_sim::{FIXED_SEEDS, Groups, Mode, Outcome, Totals, check_script, run};
 
 #[derive(Parser)]
@@ -31,10 +32,10 @@ enum Word {
     /// Run seeds twice and compare the two traces line by line
     Meta {
         /// How many seeds
-        #[arg(long, default_value_t = 10)]
+        #[arg(long, default_value_t = 10, value_parser = at_least_one())]
         seeds: u64,
         /// The first seed
-        #[arg(long, default_value_t = 1)]
+        #[arg(long, default_value_t = 1, value_parser = a_seed())]
         from: u64,
         /// Which kinds of groups
         #[arg(long, default_value = "mixed")]
@@ -43,7 +44,7 @@ enum Word {
     /// What the tests run: the same seed twice, then fixed seeds, then random seeds for a while
     Ci {
         /// Fixed seeds, from 1 on
-        #[arg(long, default_value_t = 2000)]
+        #[arg(long, default_value_t = 2000, value_parser = a_seed())]
         seeds: u64,
         /// Seconds for random seeds
         #[arg(long, default_value_t = 30)]
@@ -53,7 +54,7 @@ enum Word {
     #[cfg(feature = "planted-bugs")]
     Planted {
         /// How many seeds each bug has
-        #[arg(long, default_value_t = 120)]
+        #[arg(long, default_value_t = 120, value_parser = at_least_one())]
         seeds: u64,
         /// Only the bug of this name
         #[arg(long)]
@@ -65,7 +66,7 @@ enum Word {
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Seeds from 1 on, with which each is run
-        #[arg(long, default_value_t = 1)]
+        #[arg(long, default_value_t = 1, value_parser = at_least_one())]
         seeds: u64,
         /// Show what happened, one line per event
         #[arg(long)]
@@ -74,6 +75,7 @@ enum Word {
     /// Tell the story of a seed, one line per event
     Show {
         /// The seed
+        #[arg(value_parser = a_seed())]
         seed: u64,
         /// Which kinds of groups
         #[arg(long, default_value = "mixed")]
@@ -84,32 +86,44 @@ enum Word {
 #[derive(Args)]
 struct RunOptions {
     /// One seed
-    #[arg(long, conflicts_with_all = ["seeds", "seconds"])]
+    #[arg(long, conflicts_with_all = ["seeds", "seconds"], value_parser = a_seed())]
     seed: Option<u64>,
     /// Seeds from A to B, B excluded
     #[arg(long, value_name = "A..B", value_parser = range)]
     seeds: Option<(u64, u64)>,
-    /// Random seeds for so many seconds
-    #[arg(long)]
+    /// Random seeds for so many seconds; with --seeds, as many of them as that allows
+    #[arg(long, value_parser = at_least_one())]
     seconds: Option<u64>,
     /// Where random seeds begin; the clock decides if it is not given
-    #[arg(long)]
+    #[arg(long, requires = "seconds", conflicts_with_all = ["seed", "seeds"], value_parser = a_seed())]
     from: Option<u64>,
     /// Which kinds of groups
     #[arg(long, default_value = "mixed")]
     groups: Groups,
     /// Threads
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=256))]
     threads: u64,
     /// Print a line per seed
     #[arg(long)]
     each: bool,
 }
 
+/// So that one can always count on from a seed.
+const SEED_MAX: u64 = u64::MAX / 4;
+
+fn a_seed() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(0..=SEED_MAX)
+}
+
+/// None at all would pass.
+fn at_least_one() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(1..=SEED_MAX)
+}
+
 fn range(text: &str) -> Result<(u64, u64), String> {
     let numbers = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-    let numbers = numbers.filter(|(from, to)| from < to);
-    numbers.ok_or_else(|| "allowed are two numbers, the smaller first, as in 1..100".to_owned())
+    let numbers = numbers.filter(|&(from, to)| from < to && to <= SEED_MAX);
+    numbers.ok_or_else(|| "allowed are two numbers up to 2^62, the smaller first, as in 1..100".to_owned())
 }
 
 fn main() -> ExitCode {
@@ -124,9 +138,9 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "this is what the program is for")]
 fn print(text: &str) {
-    println!("{text}");
+    // A reader that went away is no reason to fail, nor to pass.
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 fn show(seed: u64, groups: Groups) -> ExitCode {
@@ -238,24 +252,34 @@ fn meta(from: u64, seeds: u64, groups: Groups) -> ExitCode {
 #[cfg(feature = "planted-bugs")]
 fn planted(seeds: u64, only: Option<&str>) -> ExitCode {
     use riparian_types::planted::{Bug, plant};
-    let mut missed = 0;
-    if only.is_some_and(|name| Bug::ALL.iter().all(|bug| format!("{bug:?}") != name)) {
-        print("no bug has that name");
+    let is_chosen = |bug: &&Bug| only.is_none_or(|name| format!("{bug:?}") == name);
+    let chosen: Vec<Bug> = Bug::ALL.iter().filter(is_chosen).copied().collect();
+    if chosen.is_empty() {
+        let names: Vec<String> = Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect();
+        print(&format!("no bug has that name, only {}", names.join(", ")));
         return ExitCode::FAILURE;
     }
-    for bug in Bug::ALL.iter().filter(|bug| only.is_none_or(|name| format!("{bug:?}") == name)) {
+    let failure = |seed: u64| run(seed, Groups::Mixed, Mode::HashOnly).failure;
+    let mut missed = 0;
+    for bug in &chosen {
         plant(Some(*bug));
-        let found = (1..=seeds).find_map(|seed| Some((seed, run(seed, Groups::Mixed, Mode::HashOnly).failure?)));
+        let found = (1..=seeds).find_map(|seed| Some((seed, failure(seed)?)));
         plant(None);
-        match found {
-            Some((seed, failure)) => print(&format!("{bug:?}: found by seed {seed}: {failure}")),
-            None => {
+        let Some((seed, found)) = found else {
+            missed += 1;
+            print(&format!("FAILED: {bug:?} is NOT FOUND by {seeds} seeds"));
+            continue;
+        };
+        // It is only found if it is what makes the seed fail.
+        match failure(seed) {
+            None => print(&format!("{bug:?}: found by seed {seed}: {found}")),
+            Some(other) => {
                 missed += 1;
-                print(&format!("{bug:?}: NOT FOUND by {seeds} seeds"));
+                print(&format!("FAILED: {bug:?} is not what seed {seed} finds, which fails without it too: {other}"));
             }
         }
     }
-    print(&format!("test result: {} passed; {missed} failed", Bug::ALL.len() - missed));
+    print(&format!("test result: {} passed; {missed} failed", chosen.len() - missed));
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -338,7 +362,8 @@ impl Sum {
     fn tell_progress(&mut self, seconds: u64) {
         if seconds >= self.told_at + PROGRESS_EVERY {
             self.told_at = seconds;
-            eprintln!("{} seeds in {seconds} s, {} failed", self.seeds, self.failures.len());
+            let (seeds, failed) = (self.seeds, self.failures.len());
+            let _ = writeln!(std::io::stderr().lock(), "{seeds} seeds in {seconds} s, {failed} failed");
         }
     }
 

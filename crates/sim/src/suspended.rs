@@ -113,9 +113,8 @@ fn next_order() -> Option<Order> {
 
 fn run(job: Job) {
     set_may_stand_still(true);
-    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+    let panic = world::panic_of(job);
     set_may_stand_still(false);
-    let panic = world::take_panic().or_else(|| ended.err().map(|_| "of an unknown kind".to_owned()));
     say(Step::Ended(panic));
 }
 

@@ -1,7 +1,7 @@
 //! A whole run: events one after the other until everything has come to rest or a promise is broken.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Once,
 };
@@ -57,27 +57,40 @@ pub(crate) struct World {
 thread_local! {
     /// The first panic on this thread: those inside a machine are caught by its shard.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// Whether a panic on this thread is noted and told by whoever runs it.
+    static IS_NOTED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs a seed.
 pub fn run(seed: u64, groups: Groups, mode: Mode) -> Outcome {
     let mut world = World::new(Options::of_seed(seed, groups), seed, mode);
-    world.begin();
+    if let Some(panic) = panic_of(|| world.begin()) {
+        world.core.fail(format_args!("panic before the first event: {panic}"));
+    }
     while !world.is_over && world.core.failure.is_none() {
         world.step();
     }
     world.finish(seed, groups)
 }
 
-/// The panic that was noted on this thread, if there was one.
-pub(crate) fn take_panic() -> Option<String> {
-    PANIC.with_borrow_mut(Option::take)
+/// Does this and gives the first panic that came of it, caught inside or not.
+pub(crate) fn panic_of(what: impl FnOnce()) -> Option<String> {
+    let was_noted = IS_NOTED.replace(true);
+    let ended = catch_unwind(AssertUnwindSafe(what));
+    IS_NOTED.set(was_noted);
+    let noted = PANIC.with_borrow_mut(Option::take);
+    noted.or_else(|| ended.err().map(|_| "of an unknown kind".to_owned()))
 }
 
+/// Those of the simulator itself are told as usual.
 fn note_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        std::panic::set_hook(Box::new(|info| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !IS_NOTED.get() {
+                return usual(info);
+            }
             PANIC.with_borrow_mut(|panic| {
                 panic.get_or_insert_with(|| info.to_string());
             });
@@ -147,11 +160,8 @@ impl World {
 
     /// The next event; a panic is a broken promise.
     pub(crate) fn step(&mut self) {
-        let stepped = catch_unwind(AssertUnwindSafe(|| self.next_event()));
-        if let Some(panic) = take_panic() {
+        if let Some(panic) = panic_of(|| self.next_event()) {
             self.core.fail(format_args!("panic: {panic}"));
-        } else if stepped.is_err() {
-            self.core.fail("panic of an unknown kind");
         }
     }
 
