@@ -267,7 +267,7 @@ impl AdminCommand {
             "create" => {
                 Self::Create { topics: items().map(|item| new_topic(&item)).collect::<Result<_, _>>()?, validate_only }
             }
-            "drop" => Self::Drop(items().map(|item| selector(first(&item)?)).collect::<Result<_, _>>()?),
+            "drop" => Self::Drop(items().map(|item| selector(only(&item)?)).collect::<Result<_, _>>()?),
             "grow" => {
                 let topics = items().map(|item| more_partitions(&item)).collect::<Result<_, _>>()?;
                 Self::Grow { topics, validate_only }
@@ -283,6 +283,9 @@ impl AdminCommand {
             }
             "ensure" => Self::Ensure(number(rest)?),
             "ids" => Self::ProducerIds(number(rest)?),
+            "bootstrap" | "show" if !rest.is_empty() => {
+                return Err(CommandError::new(rest, &format!("a word that `{word}` knows")));
+            }
             "bootstrap" => Self::Bootstrap,
             "show" => Self::Show,
             _ => return Ok(None),
@@ -292,6 +295,13 @@ impl AdminCommand {
 
 fn first<'a>(item: &[&'a str]) -> Result<&'a str, CommandError> {
     item.first().copied().ok_or_else(|| CommandError::new("", "the name of something"))
+}
+
+fn only<'a>(item: &[&'a str]) -> Result<&'a str, CommandError> {
+    match item.get(1) {
+        Some(other) => Err(CommandError::new(other, "to stand here: `+` is between two of them")),
+        None => first(item),
+    }
 }
 
 fn number<T: FromStr>(text: &str) -> Result<T, CommandError> {
@@ -342,6 +352,9 @@ fn selector(text: &str) -> Result<TopicSelector, CommandError> {
 fn more_partitions(item: &[&str]) -> Result<MorePartitions, CommandError> {
     let count =
         item.get(1).ok_or_else(|| CommandError::new(first(item).unwrap_or_default(), "followed by a number"))?;
+    if let Some(other) = item.get(3) {
+        return Err(CommandError::new(other, "to stand here: `+` is between two of them"));
+    }
     let assignments = item.get(2).map(|text| text.split('|').map(numbers).collect::<Result<_, _>>()).transpose()?;
     Ok(MorePartitions { name: first(item)?.to_owned(), count: number(count)?, assignments })
 }
@@ -378,6 +391,9 @@ mod tests {
     fn commands_are_read() {
         let parse = |line: &str| AdminCommand::parse(line).map_err(|error| error.to_string());
         assert_eq!(parse("beat a"), Ok(None));
+        for wrong in ["drop a b", "grow a 2 1 b", "show a", "bootstrap a"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
         let topic = |name: &str, id: Option<u64>| NewTopic {
             name: name.into(),
             id,

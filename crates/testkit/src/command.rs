@@ -181,6 +181,8 @@ const CONFIG_KEYS: [(&str, &str); 8] = [
     ("assignor", "streams.assignor.name"),
 ];
 
+/// A wait is shorter, so that one can always count on in microseconds.
+const WAIT_MS_MAX: u64 = 365 * 24 * 3_600_000;
 /// The commands of classic members.
 const CLASSIC: [&str; 4] = ["cjoin", "csync", "cbeat", "cleave"];
 /// The commands that send a heartbeat.
@@ -234,7 +236,19 @@ impl<'a> Words<'a> {
             let (name, count) = word.split_once('=').ok_or_else(|| wrong(word))?;
             Ok((name.to_owned(), count.parse().map_err(|_| wrong(word))?))
         };
+        if self.0.len() < 2 {
+            return Err(CommandError::new(self.0[0], "complete: which topics?"));
+        }
         self.0[1..].iter().map(parse).collect()
+    }
+
+    /// Refuses a key that comes twice; partitions, which have a `-`, may.
+    fn once(&self) -> Result<(), CommandError> {
+        let keys = self.0.iter().filter_map(|word| Some(word.split_once('=')?.0));
+        let mut keys: Vec<&str> = keys.filter(|key| !key.contains('-')).collect();
+        keys.sort_unstable();
+        let twice = keys.windows(2).find(|pair| pair[0] == pair[1]);
+        twice.map_or(Ok(()), |pair| Err(CommandError::new(pair[0], "to be said twice")))
     }
 
     fn number<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>, CommandError> {
@@ -251,7 +265,9 @@ pub(crate) fn text(value: &str) -> String {
 impl Command {
     /// Reads a command.
     pub fn parse(line: &str) -> Result<Self, CommandError> {
-        if let Some(topology) = line.strip_prefix("topology") {
+        if let Some(topology) = line.strip_prefix("topology")
+            && (topology.is_empty() || topology.starts_with([' ', '@']))
+        {
             return Ok(Self::Topology(Topology::parse(topology)?));
         }
         if let Some(command) = AdminCommand::parse(line)? {
@@ -276,6 +292,9 @@ impl Command {
             "list" => words.only(0, &["states", "types"])?,
             "forget" => words.only(0, &["in", "of"])?,
             _ => {}
+        }
+        if !["topics", "unheard", "await", "created"].contains(&first) {
+            words.once()?;
         }
         Ok(match first {
             "topics" => Self::Topics(words.counts()?),
@@ -332,6 +351,9 @@ fn server_setting(word: &str) -> Result<(String, String), CommandError> {
 
 fn configs(words: &Words<'_>) -> Result<Vec<(String, Option<String>)>, CommandError> {
     let mut entries = Vec::new();
+    if words.0.len() < 2 {
+        return Err(CommandError::new(words.0[0], "complete: which settings?"));
+    }
     for word in words.0[1..].iter().filter(|word| !word.starts_with("in=")) {
         let (key, value) =
             word.split_once('=').ok_or_else(|| CommandError::new(word, "a setting, such as standbys=1"))?;
@@ -364,7 +386,11 @@ fn duration_ms(text: &str) -> Result<u64, CommandError> {
     };
     let wrong = || CommandError::new(text, "a duration, such as 3s or 300ms");
     let number: u64 = number.parse().map_err(|_| wrong())?;
-    if unit == 0 { Err(wrong()) } else { Ok(number * unit) }
+    match number.checked_mul(unit) {
+        None | Some(WAIT_MS_MAX..) => Err(CommandError::new(text, "a duration of less than a year")),
+        Some(_) if unit == 0 => Err(wrong()),
+        Some(ms) => Ok(ms),
+    }
 }
 
 fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
@@ -374,11 +400,14 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
         Ok((topic.to_owned(), index))
     };
     let mut partitions = Vec::new();
+    let is_commit = words.0[0] == "commit";
+    let member = words.0.get(1).copied().filter(|word| !word.contains('='));
+    let others = Words(words.0[if member.is_some() { 2 } else { 1 }..].to_vec());
     for word in words.list("of") {
         let (topic, index) = partition(&word)?;
         partitions.push((topic, index, -1));
     }
-    for word in words.0.iter().skip(2) {
+    for word in &others.0 {
         let Some((name, offset)) = word.split_once('=') else {
             let is_version = word.strip_prefix('v').is_some_and(|version| version.parse::<i16>().is_ok());
             if *word == "stable" || is_version {
@@ -389,15 +418,27 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
         if name == "in" && offset.parse::<i64>().is_ok() {
             return Err(CommandError::new(word, "a committed offset, such as in-0=17: in= names a group"));
         }
-        if ["in", "epoch", "of", "instance", "retention"].contains(&name) {
+        let is_known = match name {
+            "in" | "epoch" | "instance" => true,
+            "retention" => is_commit,
+            "of" => !is_commit,
+            _ => false,
+        };
+        if is_known {
             continue;
+        }
+        if !is_commit {
+            return Err(CommandError::new(word, &format!("a word that `{}` knows", words.0[0])));
         }
         let (topic, index) = partition(name)?;
         let offset = offset.parse().map_err(|_| CommandError::new(word, "a committed offset, such as in-0=17"))?;
         partitions.push((topic, index, offset));
     }
-    let version = words.0.iter().find_map(|word| word.strip_prefix('v')?.parse().ok());
-    let member = words.0.get(1).copied().filter(|word| *word != "-" && !word.contains('='));
+    if is_commit && partitions.is_empty() {
+        return Err(CommandError::new(words.0[0], "complete: which offsets?"));
+    }
+    let version = others.0.iter().find_map(|word| word.strip_prefix('v')?.parse().ok());
+    let member = member.filter(|word| *word != "-");
     Ok(OffsetWords {
         group: words.group(),
         member: member.map(text),
@@ -405,7 +446,7 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
         epoch: words.number("epoch")?.unwrap_or(-1),
         version,
         retention_ms: words.number("retention")?,
-        require_stable: words.has("stable"),
+        require_stable: others.has("stable"),
         partitions,
         all: words.value("of").is_none(),
     })
@@ -414,6 +455,9 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
 /// `0_0,0_1|1_0|`: active, standby, warm-up; a list that is missing or `-` is null.
 pub(crate) fn owned(value: &str) -> Result<[Option<Vec<Task>>; 3], CommandError> {
     let mut lists = [None, None, None];
+    if value.split('|').count() > lists.len() {
+        return Err(CommandError::new(value, "three lists of tasks, such as 0_0,0_1|1_0|"));
+    }
     for (list, text) in lists.iter_mut().zip(value.split('|')) {
         *list = if text == "-" { None } else { Some(Task::parse_list(text)?) };
     }
@@ -446,11 +490,25 @@ mod tests {
             ("parked beat a", "`beat` is not of a classic member: only their answers can be waited for later"),
             ("commit a epoch=1 in=3", "`in=3` is not a committed offset, such as in-0=17: in= names a group"),
             ("server quick", "`quick` is not a setting, such as group.max.size=3"),
+            ("topics", "`topics` is not complete: which topics?"),
+            ("config", "`config` is not complete: which settings?"),
+            ("topologyx: in", "`topologyx:` is not a command"),
+            ("wait 99999999999999999999s", "`99999999999999999999s` is not a duration, such as 3s or 300ms"),
+            ("wait 9999999999999999999s", "`9999999999999999999s` is not a duration of less than a year"),
+            ("wait 400000000s", "`400000000s` is not a duration of less than a year"),
+            ("beat a epoch=1 epoch=2", "`epoch` is not to be said twice"),
+            ("commit a epoch=1", "`commit` is not complete: which offsets?"),
+            ("commit a of=in-0", "`of` is not a partition, such as in-0"),
+            ("fetch a in-0=17", "`in-0=17` is not a word that `fetch` knows"),
         ];
         for (line, error) in refused {
             assert_eq!(parse(line), Err(error.to_owned()));
         }
         assert!(parse("config sesion=1").is_err_and(|error| error.starts_with("`sesion` is not one of session, ")));
+        let Ok(Command::Commit(commit)) = parse("commit in-0=17") else { panic!() };
+        assert_eq!((commit.member, commit.partitions), (None, vec![("in".into(), 0, 17)]));
+        let Ok(Command::Commit(commit)) = parse("commit v1 in-0=17") else { panic!() };
+        assert_eq!((commit.member.as_deref(), commit.version), (Some("v1"), None));
         assert_eq!(parse("dance"), Err("`dance` is not a command".to_owned()));
         let Ok(Command::Commit(commit)) = parse("commit m in=h epoch=3 my-topic-1=17 v8") else { panic!() };
         assert_eq!((commit.group.as_str(), commit.member.as_deref(), commit.version), ("h", Some("m"), Some(8)));

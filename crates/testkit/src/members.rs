@@ -162,7 +162,8 @@ impl Heartbeat {
             "rack" => self.rack_id = nullable(),
             "timeout" => self.rebalance_timeout_ms = number()?,
             "via" => self.connection = number()?.unsigned_abs().into(),
-            "topology" => self.topology = None,
+            "topology" if value == "-" => self.topology = None,
+            "topology" => return Err(CommandError::new(value, "-, as in topology=-")),
             "owned" => [self.active_tasks, self.standby_tasks, self.warmup_tasks] = owned(value)?,
             "process" => self.process_id = nullable(),
             "host" => {}
@@ -175,14 +176,12 @@ impl Heartbeat {
                     .transpose()?;
             }
             "tags" => {
-                let tags = |value: &str| {
-                    value
-                        .split(',')
-                        .filter_map(|tag| tag.split_once(':'))
-                        .map(|(key, value)| (key.into(), value.into()))
-                        .collect()
+                let tag = |tag: &str| {
+                    let parts = tag.split_once(':').ok_or_else(|| CommandError::new(tag, "a tag, such as zone:a"))?;
+                    Ok((parts.0.to_owned(), parts.1.to_owned()))
                 };
-                self.client_tags = nullable().map(|value| tags(&value));
+                let tags = |value: String| value.split(',').filter(|it| !it.is_empty()).map(tag).collect();
+                self.client_tags = nullable().map(tags).transpose()?;
             }
             "at" => self.task_offsets = nullable().map(|value| TaskOffset::parse_list(&value)).transpose()?,
             "ends" => self.task_end_offsets = nullable().map(|value| TaskOffset::parse_list(&value)).transpose()?,
@@ -221,6 +220,9 @@ mod tests {
         assert_eq!((request.member_epoch, request.active_tasks), (3, Some(tasks.active)));
         assert_eq!((request.instance_id.as_deref(), request.topology, request.process_id), (Some("i"), None, None));
         members.learn(&words("lost beat a"), &HeartbeatAnswer { member_epoch: 9, ..answer });
+        for wrong in ["beat a owned=0_1|||", "join a tags=zone", "join a topology=1"] {
+            assert!(members.heartbeat(&words(wrong)).is_err(), "{wrong}");
+        }
         assert_eq!(members.heartbeat(&words("beat a owned=0_1||")).map(|request| request.member_epoch), Ok(3));
     }
 }

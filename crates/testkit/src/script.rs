@@ -172,6 +172,10 @@ impl Script {
                 step.expected.push(line[2..].to_owned());
             }
         }
+        if script.steps.is_empty() {
+            let what = "there is no command (`> `) in it, so there is nothing that it could show".to_owned();
+            return Err(ScriptError { place: path.to_owned(), what });
+        }
         Ok(script)
     }
 
@@ -216,7 +220,9 @@ impl Script {
         for step in &mut blessed.steps {
             match self.check_step(step, runner, &mut bindings, &mut carry_out) {
                 Ok(()) => {}
-                Err(Mismatch { actual: Ok(actual), .. }) => step.expected = actual,
+                Err(Mismatch { actual: Ok(actual), .. }) => {
+                    step.expected = rewritten(runner, &step.expected, &actual, &mut bindings);
+                }
                 Err(mismatch) => return (blessed.to_string(), Some(mismatch)),
             }
         }
@@ -265,6 +271,10 @@ impl Script {
         carry_out: &mut impl FnMut(&str) -> Result<Vec<String>, String>,
     ) -> Result<(), Mismatch> {
         let filled = fill_in(&step.command, bindings).map_err(|name| format!("${name} stands for nothing yet"));
+        // Whoever starts a server asks the first command for its settings, and nobody the others.
+        let is_first = self.steps.first().is_some_and(|first| first.line == step.line);
+        let is_late = !is_first && runner != Runner::VirtualTime && step.command.split(' ').next() == Some("server");
+        let filled = if is_late { Err("`server` must be the first command".to_owned()) } else { filled };
         let actual = filled.and_then(|command| carry_out(&command));
         let expected: Vec<String> =
             step.expected.iter().filter_map(|line| runner.sees(line).map(str::to_owned)).collect();
@@ -288,6 +298,34 @@ impl Script {
         let expected = expected.iter().map(|line| fill_in(line, bindings).unwrap_or_else(|_| line.clone())).collect();
         Err(Mismatch { place: format!("{}:{}", self.path, step.line), command: step.command.clone(), expected, actual })
     }
+}
+
+/// What is expected as it should be: what came, but in the words of the script where they say the same, and with the
+/// lines that are not this runner's to see where they stood.
+fn rewritten(runner: Runner, expected: &[String], actual: &[String], bindings: &mut Bindings) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut left = actual;
+    for (index, line) in expected.iter().enumerate() {
+        let Some(seen) = runner.sees(line) else {
+            lines.push(line.clone());
+            continue;
+        };
+        if let Some(place) = left.iter().position(|came| line_matches(seen, came, bindings)) {
+            lines.extend_from_slice(&left[..place]);
+            lines.push(line.clone());
+            left = &left[place + 1..];
+        } else if let Some((came, others)) = left.split_first() {
+            // In its place, unless it has one of its own further down.
+            let is_same =
+                |line: &String| runner.sees(line).is_some_and(|seen| line_matches(seen, came, &mut bindings.clone()));
+            if !expected[index + 1..].iter().any(is_same) {
+                lines.push(came.clone());
+                left = others;
+            }
+        }
+    }
+    lines.extend_from_slice(left);
+    lines
 }
 
 /// Both sides of a step: lines that both show, in this order, are common.
@@ -340,6 +378,20 @@ mod tests {
         assert_eq!(Script::parse("t", TEXT).map(|script| script.to_string()), Ok(TEXT.to_owned()));
         let error = Script::parse("t", "> a\nb\n").expect_err("b is nothing");
         assert!(error.to_string().starts_with("t:2: neither"), "{error}");
+        for text in ["", "# nothing\n\n"] {
+            let error = Script::parse("t", text).expect_err("there is no command");
+            assert!(error.to_string().starts_with("t: there is no command"), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_of_a_server_that_runs_are_refused() {
+        let text = "> server a.b=1\n> server a.b=2\n";
+        let script = Script::parse("t", text).expect("it is a script");
+        let nothing = |_: &str| Ok(Vec::new());
+        assert_eq!(script.check(Runner::VirtualTime, nothing), Ok(()));
+        let mismatch = script.check(Runner::Kafka, nothing).expect_err("it is not the first");
+        assert_eq!((mismatch.place.as_str(), mismatch.actual.is_err()), ("t:2", true));
     }
 
     #[test]
@@ -367,6 +419,16 @@ mod tests {
         let wrong = Script::parse("t", &TEXT.replace("epoch 1 -", "epoch 2 -")).expect("it is a script");
         let (blessed, stopped) = wrong.bless(Runner::Kafka, answers);
         assert_eq!(stopped, None);
-        assert!(blessed.contains("$x") && blessed.ends_with("> beat a owned=$x\n  epoch 1 -\n# end\n"), "{blessed}");
+        let end = "> beat a owned=$x\n  epoch 1 -\n  riparian D-01: epoch 1 [$x | ]\n# end\n";
+        assert!(blessed.contains("$x") && blessed.ends_with(end), "{blessed}");
+    }
+
+    #[test]
+    fn blessing_keeps_what_others_see_beside_what_is_wrong() {
+        let text = "> join a\n  epoch 9 [0_0 | ]\n  status 3: *\n  riparian D-01: 20 epoch 1\n  at +300\n";
+        let script = Script::parse("t", text).expect("it is a script");
+        let blessed = text.replace("epoch 9", "epoch 1");
+        // What came stands at its place among the lines that stay.
+        assert_eq!(script.bless(Runner::Kafka, answers), (blessed, None));
     }
 }

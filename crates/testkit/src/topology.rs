@@ -95,9 +95,15 @@ fn subtopology(text: &str) -> Result<Subtopology, CommandError> {
     let (id, words) = text.split_once(':').ok_or_else(|| CommandError::new(text, "a subtopology, such as 0: in"))?;
     let mut result = Subtopology { id: id.into(), ..Subtopology::default() };
     let mut mode = ' ';
-    for word in words.split_whitespace() {
+    let mut words = words.split_whitespace().peekable();
+    while let Some(word) = words.next() {
         match (mode, word.chars().next().unwrap_or(' ')) {
             (_, sign @ ('>' | '=')) => {
+                // A `=` without topics is a group without topics.
+                let mut ends = || words.peek().is_none_or(|next| next.starts_with(['>', '=', '~', '+', '*']));
+                if word.len() > 1 || (sign == '>' && ends()) {
+                    return Err(CommandError::new(word, "followed by a space and topics"));
+                }
                 mode = sign;
                 if sign == '=' {
                     result.copartition_groups.push(CopartitionGroup::default());
@@ -136,7 +142,7 @@ fn copartition(subtopology: &mut Subtopology, word: &str) -> Result<(), CommandE
 
 fn internal_topic(text: &str) -> Result<InternalTopic, CommandError> {
     let (text, configs) = match text.split_once('{') {
-        Some((text, configs)) => (text, configs.trim_end_matches('}')),
+        Some((text, configs)) => (text, configs.strip_suffix('}').ok_or_else(|| config_is_wrong(configs))?),
         None => (text, ""),
     };
     let (name, partitions) = text.rsplit_once(':').unwrap_or((text, "0"));
@@ -146,9 +152,16 @@ fn internal_topic(text: &str) -> Result<InternalTopic, CommandError> {
         Some((name, replicas)) => (name, Some(replicas.parse().map_err(|_| wrong())?)),
         None => (name, None),
     };
-    let configs = configs.split(',').filter_map(|config| config.split_once('='));
-    let configs = configs.map(|(key, value)| (key.into(), value.into())).collect();
+    let config = |config: &str| {
+        let (key, value) = config.split_once('=').ok_or_else(|| config_is_wrong(config))?;
+        Ok((key.into(), value.into()))
+    };
+    let configs = configs.split(',').filter(|config| !config.is_empty()).map(config).collect::<Result<_, _>>()?;
     Ok(InternalTopic { name: name.into(), partitions, replication_factor: replicas, configs })
+}
+
+fn config_is_wrong(text: &str) -> CommandError {
+    CommandError::new(text, "the settings of a topic, such as ~r{retention.ms=7}")
 }
 
 impl fmt::Display for Topology {
@@ -219,6 +232,8 @@ mod tests {
             assert_eq!(Topology::parse(text).map(|topology| topology.to_string()), Ok(text.to_owned()));
         }
         assert_eq!(Topology::parse("0: in").map(|topology| topology.to_string()), Ok("@0 0: in".to_owned()));
-        assert!(Topology::parse("in").is_err());
+        for wrong in ["in", "0: in >", "0: in =in", "0: in >out", "0: in > ~r", "0: ~r{k}", "0: ~r{k=v"] {
+            assert!(Topology::parse(wrong).is_err(), "{wrong}");
+        }
     }
 }
