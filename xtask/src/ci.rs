@@ -30,9 +30,9 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = Against::Riparian)]
     against: Against,
     /// Run each conformance suite this often; every run must pass
-    #[arg(long, default_value_t = 1, value_name = "TIMES")]
+    #[arg(long, default_value_t = 1, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Only the tests of a suite whose name contains this
+    /// Only the tests of a suite whose name contains this; suites that have no names for their tests are left out
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
 }
@@ -51,13 +51,11 @@ enum Against {
 }
 
 pub(crate) fn test(options: &Options) -> Result<()> {
-    let chosen: Vec<Suite> = suites::all()?
-        .into_iter()
-        .filter(|suite| options.suites.is_empty() || options.suites.iter().any(|name| suite.name.contains(name)))
-        .collect();
-    if chosen.is_empty() {
-        bail!("no suite has such a name: `cargo xtask test --list` names them");
+    let mut chosen = suites::all()?;
+    if let Some(unknown) = options.suites.iter().find(|name| !chosen.iter().any(|suite| suite.name.contains(*name))) {
+        bail!("no suite has {unknown} in its name: `cargo xtask test --list` names them");
     }
+    chosen.retain(|suite| options.suites.is_empty() || options.suites.iter().any(|name| suite.name.contains(name)));
     if options.list {
         chosen.iter().for_each(|suite| shell::print_line(&suite.name));
         return Ok(());
@@ -150,9 +148,16 @@ impl Runner {
         } else {
             None
         };
-        let is_left_out = |suite: &Suite| self.against == Against::Kafka && suite.is_ours_only();
-        for suite in suites.iter().filter(|suite| is_left_out(suite)) {
-            shell::talk(&format!("{:<34} left out: it is about our own code", suite.name));
+        let why_left_out = |suite: &Suite| match suite {
+            _ if self.against == Against::Kafka && suite.is_ours_only() => Some("it is about our own code"),
+            _ if self.filter.is_some() && !suite.has_filter() => Some("its tests have no names to choose from"),
+            _ => None,
+        };
+        let is_left_out = |suite: &Suite| why_left_out(suite).is_some();
+        for suite in suites {
+            if let Some(why) = why_left_out(suite) {
+                shell::talk(&format!("{:<34} left out: {why}", suite.name));
+            }
         }
         let mut count = |suite: &Suite, ran: Ran| {
             total.add(ran.count);
@@ -191,6 +196,11 @@ impl Runner {
                 });
             }
         });
+        if total == Count::default() {
+            total = Count::ONE_FAILED;
+            let filter = self.filter.as_ref().map(|filter| format!(": none has {filter} in its name"));
+            shell::talk(&format!("no test was run{}", filter.unwrap_or_default()));
+        }
         if !failed.is_empty() {
             // Again, because logs are long.
             shell::talk(&format!("failed:\n{}", failed.join("\n")));
@@ -227,7 +237,10 @@ impl Runner {
                 // It needs nothing but a processor, which those beside it need in time.
                 run_cargo(shell::patient_cargo().args(*arguments).env("TMPDIR", scratch))
             }
-            Work::Cargo(arguments) => run_cargo(shell::cargo().args(*arguments).env("TMPDIR", scratch)),
+            // A filter is only here if it is one for the harness.
+            Work::Cargo(arguments) => {
+                run_cargo(shell::cargo().args(*arguments).args(&self.filter).env("TMPDIR", scratch))
+            }
             Work::Conformance(target) => match environment {
                 None => (Count::ONE_FAILED, "not run: its tools are missing, see above".to_owned()),
                 Some(environment) => run_cargo(self.conformance(target, environment).env("TMPDIR", scratch)),

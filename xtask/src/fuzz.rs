@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use anyhow::{Context as _, Result, bail};
-use clap::Args;
+use clap::{Args, builder::RangedU64ValueParser};
 
 use crate::shell::{self, Scratch, Step};
 
@@ -47,18 +47,27 @@ pub(crate) struct Options {
     #[arg(long)]
     list: bool,
     /// How long each target runs
-    #[arg(long, default_value_t = 60, conflicts_with = "runs")]
+    #[arg(long, default_value_t = 60, conflicts_with = "runs", value_parser = at_least_one())]
     seconds: u64,
     /// How many inputs each target runs, instead of a time
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_one())]
     runs: Option<u64>,
     /// How many targets run at a time
-    #[arg(long, default_value_t = 1)]
-    jobs: usize,
+    #[arg(long, default_value_t = 1, value_parser = jobs())]
+    jobs: u64,
     /// Run nothing; add to the committed corpora what earlier runs have found: few and small inputs that reach most of
     /// what was reached
     #[arg(long, conflicts_with_all = ["runs", "seconds", "list"])]
     merge: bool,
+}
+
+/// What libFuzzer takes for a length; 0 means for ever.
+pub(crate) fn at_least_one() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(1..=i32::MAX as u64)
+}
+
+pub(crate) fn jobs() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(1..=256)
 }
 
 /// How long a target runs.
@@ -84,7 +93,7 @@ pub(crate) fn fuzz(options: &Options) -> Result<()> {
 }
 
 /// Every target for so long.
-pub(crate) fn soak(targets: &[String], seconds: u64, jobs: usize) -> Result<()> {
+pub(crate) fn soak(targets: &[String], seconds: u64, jobs: u64) -> Result<()> {
     check_names(targets)?;
     let fuzzer = Fuzzer::build()?;
     let targets = fuzzer.targets(targets)?;
@@ -169,11 +178,12 @@ impl Fuzzer {
         Ok(all.into_iter().filter(|target| names.is_empty() || names.contains(&target.name)).collect())
     }
 
-    fn run_all(&self, targets: &[Target], length: Length, jobs: usize) -> Result<()> {
+    fn run_all(&self, targets: &[Target], length: Length, jobs: u64) -> Result<()> {
         let next = AtomicUsize::new(0);
+        let jobs = targets.len().min(jobs as usize);
         let outcomes = Mutex::new(Vec::new());
         // A target that shares its core with others is not slow itself.
-        let sharing = jobs.min(targets.len()).div_ceil(thread::available_parallelism().map_or(1, usize::from)).max(1);
+        let sharing = jobs.div_ceil(thread::available_parallelism().map_or(1, usize::from)).max(1);
         let input_seconds_max = INPUT_SECONDS_MAX * sharing;
         let work = || {
             while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -182,7 +192,7 @@ impl Fuzzer {
             }
         };
         thread::scope(|scope| {
-            for _ in 0..jobs.max(1) {
+            for _ in 0..jobs {
                 scope.spawn(work);
             }
         });

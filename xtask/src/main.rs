@@ -64,13 +64,13 @@ enum Soak {
     /// Seeds of the simulator; what it prints is shown as it comes
     Sim {
         /// How many seeds, from 1 on
-        #[arg(long, default_value_t = 20_000)]
+        #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..1 << 62))]
         seeds: u64,
     },
     /// The word count on every release of Kafka Streams and both group protocols, again and again
     Clients {
         /// How often
-        #[arg(long, default_value_t = 10)]
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
         runs: u32,
     },
     /// Kafka's own published tests against our binary (tests/peer)
@@ -83,11 +83,11 @@ enum Soak {
         /// Which targets, by name; all if none is named
         targets: Vec<String>,
         /// How long each target runs
-        #[arg(long, default_value_t = 3600)]
+        #[arg(long, default_value_t = 3600, value_parser = fuzz::at_least_one())]
         seconds: u64,
         /// How many targets run at a time
-        #[arg(long, default_value_t = 1)]
-        jobs: usize,
+        #[arg(long, default_value_t = 1, value_parser = fuzz::jobs())]
+        jobs: u64,
     },
 }
 
@@ -102,7 +102,7 @@ enum Bench {
     /// How long the tasks of an instance that leaves stand still, with default settings
     Leave {
         /// How often an instance leaves each of the two
-        #[arg(long, default_value_t = 7)]
+        #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
         rounds: u32,
     },
 }

@@ -19,6 +19,15 @@ impl Suite {
         matches!(&self.work, Work::Conformance(target) if OURS_ONLY.contains(&target.as_str()))
     }
 
+    /// Whether its tests can be chosen by name.
+    pub(super) fn has_filter(&self) -> bool {
+        match &self.work {
+            Work::Check(_) => false,
+            Work::Cargo(arguments) => arguments.first() == Some(&"test"),
+            Work::Conformance(_) => true,
+        }
+    }
+
     /// Whether it may run beside another one of its kind.
     pub(super) fn is_sharing(&self) -> bool {
         self.place_in_line().is_some()
