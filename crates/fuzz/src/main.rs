@@ -46,6 +46,9 @@ fn run(name: &str, paths: &[&str]) -> Result<()> {
             count += 1;
         }
     }
+    if count == 0 {
+        bail!("there is no input in {}", paths.join(", "));
+    }
     eprintln!("{count} inputs, no promise broken");
     Ok(())
 }
