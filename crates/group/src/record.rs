@@ -93,7 +93,7 @@ pub struct ClassicMemberValue {
     pub client_id: String,
     /// Its address, `/127.0.0.1`.
     pub client_host: String,
-    /// How long it may take to rejoin, in milliseconds.
+    /// How long it may take to rejoin, in milliseconds; -1 where a record has none: as long as it may stay silent.
     pub rebalance_timeout_ms: i32,
     /// How long it may stay silent, in milliseconds.
     pub session_timeout_ms: i32,

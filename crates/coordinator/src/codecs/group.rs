@@ -401,11 +401,7 @@ fn decode_classic(value: stored::GroupMetadataValue<'_>) -> ClassicGroupValue {
         instance_id: member.group_instance_id.map(|id| InstanceId::from(&*id)),
         client_id: member.client_id.into_owned(),
         client_host: member.client_host.into_owned(),
-        // The first version had only one timeout.
-        rebalance_timeout_ms: match member.rebalance_timeout {
-            -1 => member.session_timeout,
-            timeout => timeout,
-        },
+        rebalance_timeout_ms: member.rebalance_timeout,
         session_timeout_ms: member.session_timeout,
         subscribed_topics: subscribed_topics(&protocol_type, &member.subscription),
         subscription: member.subscription.into(),

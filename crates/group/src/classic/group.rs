@@ -199,7 +199,11 @@ impl LiveGroup {
                 instance_id: member.instance_id.clone(),
                 client_id: member.client_id.clone(),
                 client_host: member.client_host.clone(),
-                rebalance_timeout_ms: member.rebalance_timeout_ms,
+                // The first version of the record had only one timeout.
+                rebalance_timeout_ms: match member.rebalance_timeout_ms {
+                    -1 => member.session_timeout_ms,
+                    timeout => timeout,
+                },
                 session_timeout_ms: member.session_timeout_ms,
                 protocols: alloc::vec![protocol],
                 assignment: Arc::clone(&member.assignment),

@@ -267,8 +267,9 @@ impl StreamsGroup {
                     return Err(inconsistent(format!("member {member} is deleted before its target assignment")));
                 }
                 let instance = existing.metadata.instance_id.clone();
+                // An assignment epoch from a damaged record may be the one that this member never left.
+                self.unreconciled_count -= usize::from(!existing.progress.is_reconciled_to(self.assignment_epoch));
                 self.members.remove(member);
-                self.unreconciled_count -= 1;
                 self.forget_instance(member, instance.as_ref());
             }
         }

@@ -483,15 +483,18 @@ fn list(disk: &dyn Disk, dir: &Path) -> Result<Found, DiskError> {
     Ok(found)
 }
 
-/// Whether a segment of this directory begins with a good batch, or something was kept aside here that has some.
+/// Whether a segment of this directory has a good batch, behind damage too, or something was kept aside here that has
+/// some; of a long segment that begins with nothing good it is taken to be so.
 pub(crate) fn has_good_batch(disk: &dyn Disk, dir: &Path) -> Result<bool, DiskError> {
     if disk.list(dir)?.iter().any(|entry| entry.name.ends_with(ASIDE_SUFFIX)) {
         return Ok(true);
     }
     for base_offset in list(disk, dir)?.segments {
         let path = Kind::Log.path(dir, base_offset);
-        let scan = Scan { disk, path: &path, position: 0, next_offset: base_offset, gaps: true, verify: true };
-        if scan.run(|_, _| ())?.position > 0 {
+        let file_bytes = disk.file_bytes(&path)?;
+        let looked_at = usize::try_from(file_bytes).unwrap_or(usize::MAX).min(TAIL_LOOKED_AT_BYTES);
+        let is_long = file_bytes > looked_at as u64;
+        if is_long || good_batches_follow(&disk.read(&path, 0, looked_at)?, base_offset) {
             return Ok(true);
         }
     }
