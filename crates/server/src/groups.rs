@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::{
     cli::{GroupsCommand, ServerOptions, WatchOptions},
-    output::{print, print_json, table},
+    output::{print, print_json, print_to_reader, table},
     remote::connect,
 };
 
@@ -89,8 +89,8 @@ fn describe(cluster: &mut Cluster, group_ids: &[String]) -> Result<Seen> {
     Ok(Seen { text: texts.join("\n"), json: json.into() })
 }
 
-/// Shows what `look` sees, once or again and again. Whoever watches wants to see a server come back: what fails between
-/// two looks is told, and the next one connects anew.
+/// Shows what `look` sees, once, or again and again as long as somebody reads it. Whoever watches wants to see a server
+/// come back: what fails between two looks is told, and the next one connects anew.
 fn show(
     server: &ServerOptions,
     watch: &WatchOptions,
@@ -101,32 +101,34 @@ fn show(
     let Some(pause) = watch.watch else {
         return if server.json { print_json(&seen.json) } else { print(&seen.text) };
     };
-    show_again(server, &seen)?;
+    let mut is_read = show_again(server, &seen)?;
     let mut cluster = Some(cluster);
-    loop {
+    while is_read {
         thread::sleep(pause);
         let looked = match &mut cluster {
             Some(cluster) => look(cluster),
             lost => connect(server).and_then(|found| look(lost.insert(found))),
         };
         match looked {
-            Ok(seen) => show_again(server, &seen)?,
+            Ok(seen) => is_read = show_again(server, &seen)?,
             Err(error) => {
                 eprintln!("riparian: {error:#}");
                 cluster = None;
             }
         }
     }
+    Ok(())
 }
 
-fn show_again(server: &ServerOptions, seen: &Seen) -> Result<()> {
+/// Whether anybody still reads it.
+fn show_again(server: &ServerOptions, seen: &Seen) -> Result<bool> {
     if server.json {
-        return print(&format!("{}\n", seen.json));
+        return print_to_reader(&format!("{}\n", seen.json));
     }
     // A terminal is cleared; elsewhere one look follows another.
     let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
     let end = if clear.is_empty() { "\n" } else { "" };
-    print(&format!("{clear}{}{end}", seen.text))
+    print_to_reader(&format!("{clear}{}{end}", seen.text))
 }
 
 /// A group of one of the types that are shown in full.

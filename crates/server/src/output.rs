@@ -8,12 +8,16 @@ use serde::Serialize;
 
 /// Prints data. A reader that has seen enough (`| head`) is no failure.
 pub(crate) fn print(text: &str) -> Result<()> {
+    print_to_reader(text).map(|_| ())
+}
+
+/// Prints data, for whoever goes on printing: whether anybody still reads it.
+pub(crate) fn print_to_reader(text: &str) -> Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("standard output cannot be written")
-        }
-        Ok(()) | Err(_) => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("standard output cannot be written"),
     }
 }
 

@@ -120,6 +120,21 @@ fn an_address_without_a_server_is_one_clear_error() {
 }
 
 #[test]
+fn a_watch_ends_when_nobody_reads_it_any_more() {
+    let server = Server::start();
+    let mut watch = riparian()
+        .args(["groups", "list", "--watch", "0.1", "--bootstrap", &server.address])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    // The reader goes with its first line.
+    BufReader::new(watch.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "There are no groups.\n");
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn a_wrong_configuration_has_its_own_exit_code() {
     for wrong in [["--set", "num.partitions=none"], ["--config", "no/such/file"]] {
         let output = riparian().arg("serve").args(wrong).output().unwrap();
