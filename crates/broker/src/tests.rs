@@ -32,6 +32,7 @@ use crate::{
 
 mod field_cases;
 mod group_waits;
+mod offsets;
 mod order;
 mod waiting;
 

@@ -30,22 +30,15 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let mut questions: Vec<(usize, GroupQuestion)> = Vec::new();
     let mut asked = Vec::new();
     for id in &request.groups_names {
-        let refused = if id.is_empty() {
-            Some(ErrorCode::GroupIdNotFound)
-        } else if !ctx.allows(Operation::Delete, Resource::Group(id)) {
-            Some(ErrorCode::GroupAuthorizationFailed)
-        } else {
-            None
-        };
-        match refused {
-            Some(code) => response.results.push(result(id, Some(code))),
-            None => {
-                let group = GroupId::from(&**id);
-                asked.push(group.clone());
-                let shard = ctx.broker.group_shard(&group);
-                questions.push((shard, Box::new(move |waiter| Command::DeleteGroup(waiter, group))));
-            }
+        if !ctx.allows(Operation::Delete, Resource::Group(id)) {
+            response.results.push(result(id, Some(ErrorCode::GroupAuthorizationFailed)));
+            continue;
         }
+        // Also the one without a name: offsets can be committed for it.
+        let group = GroupId::from(&**id);
+        asked.push(group.clone());
+        let shard = ctx.broker.group_shard(&group);
+        questions.push((shard, Box::new(move |waiter| Command::DeleteGroup(waiter, group))));
     }
     let to = ctx.to;
     ctx.broker.ask_groups(ctx.now, questions, answer, move |broker, answers| {

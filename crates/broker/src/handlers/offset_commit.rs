@@ -37,8 +37,9 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let group_allowed = ctx.allows(Operation::Read, Resource::Group(&request.group_id));
     let mut response = OffsetCommitResponse::default();
     let mut offsets = Vec::new();
-    let metadata_bytes_max = ctx.broker.config.properties.long("offset.metadata.max.bytes");
-    let metadata_bytes_max = usize::try_from(metadata_bytes_max).unwrap_or(0);
+    // Its name says bytes, but Kafka counts the units of a Java string.
+    let metadata_units_max = ctx.broker.config.properties.long("offset.metadata.max.bytes");
+    let metadata_units_max = usize::try_from(metadata_units_max).unwrap_or(0);
     let image = ctx.broker.image();
     for topic in request.topics {
         let name = ctx.broker.topic_name(&topic.name, topic.topic_id, ctx.version() >= 10);
@@ -53,7 +54,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                     Err(ErrorCode::TopicAuthorizationFailed)
                 }
                 Ok(name) if ctx.broker.partition(name, index).is_none() => Err(ErrorCode::UnknownTopicOrPartition),
-                Ok(_) if metadata.len() > metadata_bytes_max => Err(ErrorCode::OffsetMetadataTooLarge),
+                Ok(_) if metadata.encode_utf16().count() > metadata_units_max => Err(ErrorCode::OffsetMetadataTooLarge),
                 Ok(name) => Ok(name),
             };
             let error_code = match checked {

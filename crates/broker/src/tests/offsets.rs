@@ -1,0 +1,50 @@
+//! Committed offsets, as far as the broker looks at them itself.
+
+use riparian_protocol::messages::{
+    DeleteGroupsRequest, OffsetCommitRequest,
+    offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
+};
+
+use super::*;
+
+const OFFSET_METADATA_TOO_LARGE: i16 = 12;
+const GROUP_ID_NOT_FOUND: i16 = 69;
+
+fn commit(server: &mut Server, group: &'static str, metadata: String) -> i16 {
+    let partition = OffsetCommitRequestPartition {
+        committed_leader_epoch: -1,
+        committed_metadata: Some(metadata.into()),
+        ..Default::default()
+    };
+    let topic = OffsetCommitRequestTopic { name: "t".into(), partitions: vec![partition], ..Default::default() };
+    let request = OffsetCommitRequest {
+        group_id: group.into(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    server.ask(&request, 9, |r| r.topics[0].partitions[0].error_code)
+}
+
+#[test]
+fn metadata_beside_an_offset_is_as_long_as_java_says() {
+    let mut server = Server::start(&Arc::new(MemDisk::new()));
+    server.create_topic("t", 1);
+    for (letter, units) in [("m", 1), ("\u{e9}", 1), ("\u{20ac}", 1), ("\u{1f30a}", 2)] {
+        assert_eq!(commit(&mut server, "g", letter.repeat(4096 / units)), 0, "{letter}");
+        let one_too_many = letter.repeat(4096 / units + 1);
+        assert_eq!(commit(&mut server, "g", one_too_many), OFFSET_METADATA_TOO_LARGE, "{letter}");
+    }
+}
+
+#[test]
+fn offsets_of_the_group_without_a_name_can_be_deleted() {
+    let mut server = Server::start(&Arc::new(MemDisk::new()));
+    server.create_topic("t", 1);
+    let request = DeleteGroupsRequest { groups_names: vec!["".into()], ..Default::default() };
+    let delete = |server: &mut Server| server.ask(&request, 2, |r| r.results[0].error_code);
+    assert_eq!(delete(&mut server), GROUP_ID_NOT_FOUND);
+    assert_eq!(commit(&mut server, "", String::new()), 0);
+    assert_eq!(delete(&mut server), 0);
+    assert_eq!(delete(&mut server), GROUP_ID_NOT_FOUND);
+}
