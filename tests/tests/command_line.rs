@@ -39,6 +39,39 @@ fn topics_are_created_listed_described_and_deleted() {
 }
 
 #[test]
+fn a_wrong_name_hides_nothing_of_the_right_ones() {
+    let server = Server::start(&[]);
+    for topic in ["first", "second"] {
+        run(&server, &["topics", "create", topic]).success();
+    }
+    // In whatever order: the others are shown, then the wrong one is told, and the exit code says so.
+    let partly = |finished: Finished, shown: &[&str]| {
+        assert_eq!(finished.status.code(), Some(1), "{}", finished.both());
+        assert!(shown.iter().all(|text| finished.stdout.contains(text)), "{}", finished.both());
+        assert!(finished.stderr.lines().count() == 1 && finished.stderr.contains("nosuch"), "{}", finished.both());
+    };
+    partly(run(&server, &["topics", "describe", "first", "nosuch", "second"]), &["first: 1 part", "second: 1 part"]);
+    let described = run(&server, &["topics", "describe", "nosuch", "second", "--json"]);
+    partly(described, &[r#""name": "second""#]);
+    partly(run(&server, &["topics", "delete", "first", "nosuch", "second"]), &["topic first", "topic second"]);
+    run(&server, &["topics", "create", "third"]).success();
+    partly(run(&server, &["topics", "delete", "nosuch", "third", "--json"]), &[r#""name": "third""#]);
+
+    run(&server, &["topics", "create", "read"]).success();
+    let mut command = java_program("org.apache.kafka.tools.consumer.ConsoleConsumer");
+    command.args(["--bootstrap-server", &server.bootstrap(), "--topic", "read", "--group", "readers"]);
+    let reader = Program::start("reader", &mut command);
+    let mut watch = riparian();
+    watch.args(["groups", "list", "--json", "--watch", "0.1", "--bootstrap", &server.bootstrap()]);
+    let watch = Program::start("watch", &mut watch);
+    watch.wait_for_line("a group", LIMIT, |line| line.contains(r#""group":"readers""#));
+    partly(run(&server, &["groups", "describe", "nosuch", "readers"]), &["readers: "]);
+    partly(run(&server, &["groups", "describe", "readers", "nosuch", "--json"]), &[r#""group": "readers""#]);
+    partly(run(&server, &["groups", "describe", "nosuch", "--watch", "0.1"]), &[]);
+    reader.terminate(LIMIT);
+}
+
+#[test]
 fn groups_are_listed_and_described() {
     let server = Server::start(&[("group.streams.initial.rebalance.delay.ms", "0")]);
     for topic in ["text-lines", "word-counts"] {

@@ -16,8 +16,9 @@ use serde::Serialize;
 
 use crate::{
     cli::{GroupsCommand, ServerOptions, WatchOptions},
-    output::{print, print_json, print_to_reader, table},
+    output::{explain, print, print_json, print_to_reader, table},
     remote::connect,
+    several::{Failures, ask_for_each},
 };
 
 /// A coordinator that has to create its topic first needs some hundred milliseconds.
@@ -46,6 +47,14 @@ struct ListingJson<'a> {
 struct Seen {
     text: String,
     json: serde_json::Value,
+    failures: Failures,
+}
+
+impl Seen {
+    /// Whether everything that was asked for failed.
+    fn is_nothing(&self) -> bool {
+        self.text.is_empty() && !self.failures.is_empty()
+    }
 }
 
 fn list(cluster: &mut Cluster) -> Result<Seen> {
@@ -66,27 +75,28 @@ fn list(cluster: &mut Cluster) -> Result<Seen> {
             groups.into_iter().map(|it| [it.group_id, it.group_type, it.state, it.coordinator.to_string()]),
         ),
     };
-    Ok(Seen { text, json })
+    Ok(Seen { text, json, failures: Failures::default() })
 }
 
 fn describe(cluster: &mut Cluster, group_ids: &[String]) -> Result<Seen> {
-    let (mut texts, mut json) = (Vec::new(), Vec::new());
-    for group_id in group_ids {
-        let group = ask(cluster, group_id).with_context(|| format!("group {group_id:?} was not described"))?;
-        let offsets = admin::group_offsets(cluster, group_id)?
-            .with_context(|| format!("the offsets of group {group_id:?} were not told"))?;
-        let (text, value) = match &group {
-            Group::Streams(group) => {
-                (streams::text(group, &offsets), serde_json::to_value(streams::json(group, &offsets))?)
-            }
-            Group::Classic(group) => {
-                (classic::text(group, &offsets), serde_json::to_value(classic::json(group, &offsets))?)
-            }
-        };
-        texts.push(text);
-        json.push(value);
-    }
-    Ok(Seen { text: texts.join("\n"), json: json.into() })
+    let several = ask_for_each(group_ids, |group_id| describe_one(cluster, group_id));
+    let (texts, json): (Vec<String>, Vec<serde_json::Value>) = several.done.into_iter().unzip();
+    Ok(Seen { text: texts.join("\n"), json: json.into(), failures: several.failures })
+}
+
+/// A group as text and as JSON.
+fn describe_one(cluster: &mut Cluster, group_id: &str) -> Result<(String, serde_json::Value)> {
+    let group = ask(cluster, group_id).with_context(|| format!("group {group_id:?} was not described"))?;
+    let offsets = admin::group_offsets(cluster, group_id)?
+        .with_context(|| format!("the offsets of group {group_id:?} were not told"))?;
+    Ok(match &group {
+        Group::Streams(group) => {
+            (streams::text(group, &offsets), serde_json::to_value(streams::json(group, &offsets))?)
+        }
+        Group::Classic(group) => {
+            (classic::text(group, &offsets), serde_json::to_value(classic::json(group, &offsets))?)
+        }
+    })
 }
 
 /// Shows what `look` sees, once, or again and again as long as somebody reads it. Whoever watches wants to see a server
@@ -98,26 +108,44 @@ fn show(
 ) -> Result<()> {
     let mut cluster = connect(server)?;
     let seen = look(&mut cluster)?;
-    let Some(pause) = watch.watch else {
-        return if server.json { print_json(&seen.json) } else { print(&seen.text) };
+    // Names of which none is there are mistyped.
+    let Some(pause) = watch.watch.filter(|_| !seen.is_nothing()) else {
+        return show_once(server, seen);
     };
-    let mut is_read = show_again(server, &seen)?;
     let mut cluster = Some(cluster);
-    while is_read {
+    let mut looked = Ok(seen);
+    loop {
+        let failed = match looked {
+            Ok(seen) => {
+                if !show_again(server, &seen)? {
+                    return Ok(());
+                }
+                cluster = cluster.filter(|_| !seen.failures.is_server_lost());
+                seen.failures.into_result()
+            }
+            Err(error) => {
+                cluster = None;
+                Err(error)
+            }
+        };
+        if let Err(error) = failed {
+            eprintln!("riparian: {}", explain(&error));
+        }
         thread::sleep(pause);
-        let looked = match &mut cluster {
+        looked = match &mut cluster {
             Some(cluster) => look(cluster),
             lost => connect(server).and_then(|found| look(lost.insert(found))),
         };
-        match looked {
-            Ok(seen) => is_read = show_again(server, &seen)?,
-            Err(error) => {
-                eprintln!("riparian: {error:#}");
-                cluster = None;
-            }
-        }
     }
-    Ok(())
+}
+
+fn show_once(server: &ServerOptions, seen: Seen) -> Result<()> {
+    match (seen.is_nothing(), server.json) {
+        (true, _) => {}
+        (false, true) => print_json(&seen.json)?,
+        (false, false) => print(&seen.text)?,
+    }
+    seen.failures.into_result()
 }
 
 /// Whether anybody still reads it.

@@ -14,6 +14,7 @@ mod open;
 mod output;
 mod remote;
 mod serve;
+mod several;
 mod signals;
 mod topics;
 
@@ -36,24 +37,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let code = if error.is::<config::ConfigErrors>() { EXIT_WRONG_CONFIG } else { EXIT_CANNOT_RUN };
-            for line in explain(&error).lines() {
+            for line in output::explain(&error).lines() {
                 // Nobody is left to tell if this fails.
                 let _ = writeln!(std::io::stderr(), "error: {line}");
             }
             ExitCode::from(code)
         }
     }
-}
-
-/// The error and its causes; a cause that the text before it has already told is left out.
-fn explain(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
-        if told.is_empty() {
-            cause
-        } else if told.ends_with(&cause) {
-            told
-        } else {
-            format!("{told}: {cause}")
-        }
-    })
 }

@@ -1,4 +1,4 @@
-//! Tables and JSON on standard output.
+//! Tables and JSON on standard output, and how an error is told.
 
 use std::io::{self, Write};
 
@@ -46,4 +46,17 @@ pub(crate) fn table<const COLUMNS: usize>(
         text.push('\n');
     }
     text
+}
+
+/// The error and its causes; a cause that the text before it has already told is left out.
+pub(crate) fn explain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
+        if told.is_empty() {
+            cause
+        } else if told.ends_with(&cause) {
+            told
+        } else {
+            format!("{told}: {cause}")
+        }
+    })
 }

@@ -1,8 +1,8 @@
 //! `riparian topics`.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use riparian_client::{
-    ClientError, Cluster, ServerError,
+    ClientError, ServerError,
     admin::{self, NewTopic, Topic, TopicSummary},
 };
 use serde::Serialize;
@@ -11,6 +11,7 @@ use crate::{
     cli::{ServerOptions, TopicsCommand},
     output::{print, print_json, table},
     remote::connect,
+    several::{Several, ask_for_each},
 };
 
 pub(crate) fn run(command: TopicsCommand) -> Result<()> {
@@ -109,39 +110,36 @@ fn create(server: &ServerOptions, topic: &NewTopic) -> Result<()> {
 
 fn describe(server: &ServerOptions, names: &[String]) -> Result<()> {
     let mut cluster = connect(server)?;
-    let topics = for_each(&mut cluster, names, "was not described", admin::describe_topic)?;
-    if server.json {
-        return print_json(&topics.iter().map(topic_json).collect::<Vec<_>>());
+    let Several { done: topics, failures } = ask_for_each(names, |name| {
+        answer(admin::describe_topic(&mut cluster, name)).with_context(|| format!("topic {name:?} was not described"))
+    });
+    if !topics.is_empty() && server.json {
+        print_json(&topics.iter().map(topic_json).collect::<Vec<_>>())?;
+    } else {
+        let texts: Vec<_> = topics.iter().map(topic_text).collect();
+        print(&texts.join("\n"))?;
     }
-    let texts: Vec<_> = topics.iter().map(topic_text).collect();
-    print(&texts.join("\n"))
+    failures.into_result()
 }
 
 fn delete(server: &ServerOptions, names: &[String]) -> Result<()> {
     let mut cluster = connect(server)?;
-    for_each(&mut cluster, names, "was not deleted", admin::delete_topic)?;
-    if server.json {
-        return print_json(&names.iter().map(|name| DeletedJson { name }).collect::<Vec<_>>());
+    let Several { done: deleted, failures } = ask_for_each(names, |name| {
+        answer(admin::delete_topic(&mut cluster, name)).with_context(|| format!("topic {name:?} was not deleted"))?;
+        Ok(name.to_owned())
+    });
+    if !deleted.is_empty() && server.json {
+        print_json(&deleted.iter().map(|name| DeletedJson { name }).collect::<Vec<_>>())?;
+    } else {
+        let lines: Vec<_> = deleted.iter().map(|name| format!("Deleted topic {name}.\n")).collect();
+        print(&lines.concat())?;
     }
-    let lines: Vec<_> = names.iter().map(|name| format!("Deleted topic {name}.\n")).collect();
-    print(&lines.concat())
+    failures.into_result()
 }
 
-/// Asks about each topic; the first one that the server refuses ends it.
-fn for_each<T>(
-    cluster: &mut Cluster,
-    names: &[String],
-    failure: &str,
-    mut ask: impl FnMut(&mut Cluster, &str) -> Result<Result<T, ServerError>, ClientError>,
-) -> Result<Vec<T>> {
-    let mut answers = Vec::new();
-    for name in names {
-        match ask(cluster, name)? {
-            Ok(answer) => answers.push(answer),
-            Err(error) => bail!("topic {name:?} {failure}: {error}"),
-        }
-    }
-    Ok(answers)
+/// The two ways to fail as one.
+fn answer<T>(answer: Result<Result<T, ServerError>, ClientError>) -> Result<T, ClientError> {
+    Ok(answer??)
 }
 
 fn topic_text(topic: &Topic) -> String {

@@ -1,6 +1,6 @@
 //! DeleteGroups (key 42, versions 0 to 3): forget empty groups and their offsets.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 use riparian_group::{
     command::Command,
@@ -29,7 +29,9 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let mut response = DeleteGroupsResponse::default();
     let mut questions: Vec<(usize, GroupQuestion)> = Vec::new();
     let mut asked = Vec::new();
-    for id in &request.groups_names {
+    // A group that is named twice is deleted once, and answered once.
+    let mut named = HashSet::new();
+    for id in request.groups_names.iter().filter(|id| named.insert(&***id)) {
         if !ctx.allows(Operation::Delete, Resource::Group(id)) {
             response.results.push(result(id, Some(ErrorCode::GroupAuthorizationFailed)));
             continue;

@@ -48,3 +48,16 @@ fn offsets_of_the_group_without_a_name_can_be_deleted() {
     assert_eq!(delete(&mut server), 0);
     assert_eq!(delete(&mut server), GROUP_ID_NOT_FOUND);
 }
+
+#[test]
+fn a_group_that_is_named_twice_is_deleted_once() {
+    let mut server = Server::start(&Arc::new(MemDisk::new()));
+    server.create_topic("t", 1);
+    assert_eq!(commit(&mut server, "g", String::new()), 0);
+    let request =
+        DeleteGroupsRequest { groups_names: ["g", "none", "g"].map(Into::into).to_vec(), ..Default::default() };
+    let results = server.ask(&request, 2, |r| {
+        r.results.iter().map(|result| (result.group_id.to_string(), result.error_code)).collect::<Vec<_>>()
+    });
+    assert_eq!(results, [("g".to_owned(), 0), ("none".to_owned(), GROUP_ID_NOT_FOUND)]);
+}
