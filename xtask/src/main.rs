@@ -10,6 +10,7 @@ mod fuzz;
 mod schemas;
 mod setup;
 mod shell;
+mod signals;
 mod tidy;
 
 use std::process::ExitCode;
@@ -138,6 +139,9 @@ fn main() -> ExitCode {
         shell::print_line(&command.render_help().to_string());
         return ExitCode::SUCCESS;
     };
+    if let Err(error) = signals::end_all_when_told() {
+        return report(Err(error));
+    }
     let result = match word {
         Word::Demo(options) => demo::run(&options),
         Word::Setup(options) => setup::run(&options),

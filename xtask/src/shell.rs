@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -36,6 +37,7 @@ impl Scratch {
         remove_left_behind(&target, name);
         let path = target.join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        in_use().push(path.clone());
         Ok(Self { path })
     }
 
@@ -48,6 +50,21 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // What cannot be removed is only in the target directory.
         let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The scratch directories of this run, for its sudden end.
+static IN_USE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn in_use() -> MutexGuard<'static, Vec<PathBuf>> {
+    IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the scratch directories of a run that ends here and now.
+pub(crate) fn remove_scratch() {
+    for path in &*in_use() {
+        // As when it is dropped.
+        let _ = std::fs::remove_dir_all(path);
     }
 }
 
