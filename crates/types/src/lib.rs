@@ -18,6 +18,7 @@ pub mod machine;
 mod numbers;
 pub mod planted;
 mod prng;
+pub mod telemetry;
 mod time;
 pub mod topic;
 mod topics_view;
