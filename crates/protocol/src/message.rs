@@ -18,6 +18,16 @@ pub trait Message<'a>: Sized {
 
     /// Appends the message in this version.
     fn encode(&self, out: &mut Vec<u8>, version: i16) -> Result<(), EncodeError>;
+
+    /// The first error code in a response, in the order of its fields; 0 if there is none, and in a request.
+    fn first_error(&self) -> i16 {
+        0
+    }
+}
+
+/// The first error in some part of a response.
+pub(crate) fn first_error<T>(parts: &[T], of: impl Fn(&T) -> i16) -> i16 {
+    parts.iter().map(of).find(|&error| error != 0).unwrap_or(0)
 }
 
 /// A request; its response is read and written in the same version.
@@ -31,8 +41,12 @@ pub trait Request<'a>: Message<'a> {
 /// Implements the traits for the two messages of an API.
 macro_rules! api {
     ($request:ident $(<$request_life:lifetime>)?, $response:ident $(<$response_life:lifetime>)?) => {
-        crate::message::api!(@message $request $(<$request_life>)?);
-        crate::message::api!(@message $response $(<$response_life>)?);
+        crate::message::api!(@message $request $(<$request_life>)? {});
+        crate::message::api!(@message $response $(<$response_life>)? {
+            fn first_error(&self) -> i16 {
+                Self::first_error(self)
+            }
+        });
 
         impl<'a> crate::Request<'a> for $request $(<$request_life>)? {
             const API_KEY: crate::ApiKey = Self::API_KEY;
@@ -41,7 +55,7 @@ macro_rules! api {
     };
     (@type $life:lifetime $name:ident) => { $name };
     (@type $life:lifetime $name:ident <$any:lifetime>) => { $name<$life> };
-    (@message $name:ident $(<$life:lifetime>)?) => {
+    (@message $name:ident $(<$life:lifetime>)? { $($more:item)* }) => {
         impl<'a> crate::Message<'a> for $name $(<$life>)? {
             const VERSIONS: riparian_wire::VersionRange = Self::VERSIONS;
             const FLEXIBLE_FROM: i16 = Self::FLEXIBLE_FROM;
@@ -60,6 +74,8 @@ macro_rules! api {
             ) -> Result<(), riparian_wire::EncodeError> {
                 Self::encode(self, out, version)
             }
+
+            $($more)*
         }
     };
 }

@@ -1,4 +1,4 @@
-//! One Rust module per message: structs, `Default`, `decode`, `encode`, `into_owned`.
+//! One Rust module per message: structs, `Default`, `decode`, `encode`, `first_error`, `into_owned`.
 //!
 //! The output is kept small, for it is compiled often: one statement per field, every loop and length check lives in
 //! `riparian-wire`, and nothing is generic but the arrays' element type.
@@ -43,7 +43,11 @@ pub(super) fn module(schema: &Schema, message: &Message) -> String {
     }
     let _ = writeln!(out, "use riparian_wire::{{{}}};\n", wire.join(", "));
     if schema.kind == Kind::Api {
-        out.push_str("use crate::ApiKey;\n\n");
+        out.push_str(if body.contains(" first_error(") && body.contains("::first_error)") {
+            "use crate::{ApiKey, message::first_error};\n\n"
+        } else {
+            "use crate::ApiKey;\n\n"
+        });
     }
     out.push_str(&body);
     out
@@ -64,6 +68,20 @@ fn type_borrows(message: &Message, kind: &Type) -> bool {
         Type::String | Type::Bytes | Type::Records => true,
         Type::Array(element) => type_borrows(message, element),
         Type::Struct(name) => message.find(name).is_some_and(|inner| borrows(message, inner)),
+        _ => false,
+    }
+}
+
+/// Whether there is a place for an error code inside a value of this type.
+fn carries_errors(message: &Message, kind: &Type) -> bool {
+    match kind {
+        Type::Array(element) => carries_errors(message, element),
+        Type::Struct(name) => message.find(name).is_some_and(|inner| {
+            let mut fields = inner.fields.iter();
+            fields.any(|field| {
+                (field.name == "error_code" && field.kind == Type::Int16) || carries_errors(message, &field.kind)
+            })
+        }),
         _ => false,
     }
 }
@@ -206,6 +224,9 @@ impl Emitter<'_> {
         }
         self.decode(lifetime, out);
         self.encode(out);
+        if schema.kind == Kind::Api && self.message.name.ends_with("Response") {
+            self.first_error(out);
+        }
         if borrows {
             self.write_into_owned(out);
         }
@@ -458,6 +479,38 @@ impl Emitter<'_> {
             );
         }
         out.push_str("tags.finish(out);\n");
+    }
+
+    fn first_error(&self, out: &mut String) {
+        let mut errors: Vec<String> = self.owner.fields.iter().filter_map(|field| self.error_in(field)).collect();
+        if self.top {
+            out.push_str("/// The first error in it; 0 if there is none.\npub ");
+        } else if errors.is_empty() {
+            return;
+        }
+        out.push_str("fn first_error(&self) -> i16 {\n");
+        let last = errors.pop().unwrap_or_else(|| "0".into());
+        for error in errors {
+            let _ = writeln!(out, "let error = {error};\nif error != 0 {{\nreturn error;\n}}");
+        }
+        let _ = writeln!(out, "{last}\n}}\n");
+    }
+
+    /// An expression that is the first error in a field; `None` if there is no place for one in it.
+    fn error_in(&self, field: &Field) -> Option<String> {
+        let name = format!("self.{}", field_name(&field.name));
+        match (&field.kind, field.nullable) {
+            (Type::Int16, None) if field.name == "error_code" => Some(name),
+            (kind, nullable) if carries_errors(self.message, kind) => Some(match (kind, nullable) {
+                (Type::Array(element), None) => format!("first_error(&{name}, {element}::first_error)"),
+                (Type::Array(element), Some(_)) => {
+                    format!("first_error({name}.as_deref().unwrap_or_default(), {element}::first_error)")
+                }
+                (inner, None) => format!("{inner}::first_error(&{name})"),
+                (inner, Some(_)) => format!("{name}.as_ref().map_or(0, {inner}::first_error)"),
+            }),
+            _ => None,
+        }
     }
 
     fn write_into_owned(&self, out: &mut String) {

@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Raises the partition count of topics.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -51,6 +51,11 @@ impl<'a> CreatePartitionsResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.results, CreatePartitionsTopicResult::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> CreatePartitionsResponse<'static> {
         CreatePartitionsResponse {
@@ -90,6 +95,10 @@ impl<'a> CreatePartitionsTopicResult<'a> {
         write::nullable_string(out, self.error_message.as_deref(), flexible)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

@@ -7,7 +7,7 @@ use alloc::{borrow::Cow, vec::Vec};
 use riparian_types::Uuid;
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Creates topics with partition counts or explicit assignments, and configs.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -50,6 +50,11 @@ impl<'a> CreateTopicsResponse<'a> {
         write::structs(out, &self.topics, flexible, version, CreatableTopicResult::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.topics, CreatableTopicResult::first_error)
     }
 
     /// The same without borrowed parts.
@@ -156,6 +161,10 @@ impl<'a> CreatableTopicResult<'a> {
         }
         tags.finish(out);
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

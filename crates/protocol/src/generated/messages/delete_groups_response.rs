@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Deletes empty groups with their committed offsets.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -51,6 +51,11 @@ impl<'a> DeleteGroupsResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.results, DeletableGroupResult::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> DeleteGroupsResponse<'static> {
         DeleteGroupsResponse {
@@ -92,6 +97,10 @@ impl<'a> DeletableGroupResult<'a> {
         }
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Moves the start of partitions forward, so that older records can be dropped.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -51,6 +51,11 @@ impl<'a> DeleteRecordsResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.topics, DeleteRecordsTopicResult::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> DeleteRecordsResponse<'static> {
         DeleteRecordsResponse {
@@ -86,6 +91,10 @@ impl<'a> DeleteRecordsTopicResult<'a> {
         write::structs(out, &self.partitions, flexible, version, DeleteRecordsPartitionResult::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        first_error(&self.partitions, DeleteRecordsPartitionResult::first_error)
     }
 
     /// The same without borrowed parts.
@@ -127,5 +136,9 @@ impl DeleteRecordsPartitionResult {
         write::int16(out, self.error_code);
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 }

@@ -7,7 +7,7 @@ use alloc::{borrow::Cow, vec::Vec};
 use riparian_types::Uuid;
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Deletes topics by name or id.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -50,6 +50,11 @@ impl<'a> DeleteTopicsResponse<'a> {
         write::structs(out, &self.responses, flexible, version, DeletableTopicResult::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.responses, DeletableTopicResult::first_error)
     }
 
     /// The same without borrowed parts.
@@ -111,6 +116,10 @@ impl<'a> DeletableTopicResult<'a> {
         }
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

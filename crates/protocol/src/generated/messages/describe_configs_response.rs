@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Asks for the configs of topics, brokers, groups and other resources.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -49,6 +49,11 @@ impl<'a> DescribeConfigsResponse<'a> {
         write::structs(out, &self.results, flexible, version, DescribeConfigsResult::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.results, DescribeConfigsResult::first_error)
     }
 
     /// The same without borrowed parts.
@@ -110,6 +115,10 @@ impl<'a> DescribeConfigsResult<'a> {
         write::structs(out, &self.configs, flexible, version, DescribeConfigsResourceResult::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

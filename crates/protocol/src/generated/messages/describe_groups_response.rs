@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Describes classic groups: state, protocol, members and their assignments.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -51,6 +51,11 @@ impl<'a> DescribeGroupsResponse<'a> {
         write::structs(out, &self.groups, flexible, version, DescribedGroup::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.groups, DescribedGroup::first_error)
     }
 
     /// The same without borrowed parts.
@@ -135,6 +140,10 @@ impl<'a> DescribedGroup<'a> {
         }
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

@@ -7,7 +7,7 @@ use alloc::{borrow::Cow, vec::Vec};
 use riparian_types::Uuid;
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, element, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Asks for topics and their partitions a page at a time (KIP-966).
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -55,6 +55,11 @@ impl<'a> DescribeTopicPartitionsResponse<'a> {
         }
         write::unknown_tags(out, &self.unknown_tagged_fields, true, version)?;
         Ok(())
+    }
+
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.topics, DescribeTopicPartitionsResponseTopic::first_error)
     }
 
     /// The same without borrowed parts.
@@ -118,6 +123,14 @@ impl<'a> DescribeTopicPartitionsResponseTopic<'a> {
         write::int32(out, self.topic_authorized_operations);
         write::unknown_tags(out, &self.unknown_tagged_fields, true, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        let error = self.error_code;
+        if error != 0 {
+            return error;
+        }
+        first_error(&self.partitions, DescribeTopicPartitionsResponsePartition::first_error)
     }
 
     /// The same without borrowed parts.
@@ -198,6 +211,10 @@ impl DescribeTopicPartitionsResponsePartition {
         write::numbers(out, &self.offline_replicas, true, write::int32)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, true, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 }
 

@@ -7,7 +7,7 @@ use alloc::{borrow::Cow, vec::Vec};
 use riparian_types::Uuid;
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Reads record batches from partitions, waiting until there are enough bytes or the wait is over.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -89,6 +89,15 @@ impl<'a> FetchResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        let error = self.error_code;
+        if error != 0 {
+            return error;
+        }
+        first_error(&self.responses, FetchableTopicResponse::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> FetchResponse<'static> {
         FetchResponse {
@@ -134,6 +143,10 @@ impl<'a> FetchableTopicResponse<'a> {
         write::structs(out, &self.partitions, flexible, version, PartitionData::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        first_error(&self.partitions, PartitionData::first_error)
     }
 
     /// The same without borrowed parts.
@@ -287,6 +300,10 @@ impl<'a> PartitionData<'a> {
         }
         tags.finish(out);
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

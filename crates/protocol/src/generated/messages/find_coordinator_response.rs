@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Asks which node coordinates a group, a transaction or a share partition.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +110,15 @@ impl<'a> FindCoordinatorResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        let error = self.error_code;
+        if error != 0 {
+            return error;
+        }
+        first_error(&self.coordinators, Coordinator::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> FindCoordinatorResponse<'static> {
         FindCoordinatorResponse {
@@ -175,6 +184,10 @@ impl<'a> Coordinator<'a> {
         write::nullable_string(out, self.error_message.as_deref(), true)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, true, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

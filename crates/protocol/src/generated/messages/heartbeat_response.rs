@@ -52,4 +52,9 @@ impl HeartbeatResponse {
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
     }
+
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        self.error_code
+    }
 }

@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Sets, deletes, appends to or subtracts from single configs of resources (KIP-339).
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -49,6 +49,11 @@ impl<'a> IncrementalAlterConfigsResponse<'a> {
         write::structs(out, &self.responses, flexible, version, AlterConfigsResourceResponse::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.responses, AlterConfigsResourceResponse::first_error)
     }
 
     /// The same without borrowed parts.
@@ -106,6 +111,10 @@ impl<'a> AlterConfigsResourceResponse<'a> {
         write::string(out, &self.resource_name, flexible)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

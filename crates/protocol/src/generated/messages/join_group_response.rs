@@ -109,6 +109,11 @@ impl<'a> JoinGroupResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        self.error_code
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> JoinGroupResponse<'static> {
         JoinGroupResponse {

@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Leaves a classic group, or removes members from it.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -60,6 +60,15 @@ impl<'a> LeaveGroupResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        let error = self.error_code;
+        if error != 0 {
+            return error;
+        }
+        first_error(&self.members, MemberResponse::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> LeaveGroupResponse<'static> {
         LeaveGroupResponse {
@@ -110,6 +119,10 @@ impl<'a> MemberResponse<'a> {
         write::int16(out, self.error_code);
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Asks for the first, the last, or the first offset at or after a timestamp of partitions.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -53,6 +53,11 @@ impl<'a> ListOffsetsResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.topics, ListOffsetsTopicResponse::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> ListOffsetsResponse<'static> {
         ListOffsetsResponse {
@@ -88,6 +93,10 @@ impl<'a> ListOffsetsTopicResponse<'a> {
         write::structs(out, &self.partitions, flexible, version, ListOffsetsPartitionResponse::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        first_error(&self.partitions, ListOffsetsPartitionResponse::first_error)
     }
 
     /// The same without borrowed parts.
@@ -153,5 +162,9 @@ impl ListOffsetsPartitionResponse {
         }
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 }

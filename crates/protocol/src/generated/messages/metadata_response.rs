@@ -7,7 +7,7 @@ use alloc::{borrow::Cow, vec::Vec};
 use riparian_types::Uuid;
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, element, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Asks for the cluster's nodes, and for topics with their partitions, leaders and replicas.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +99,15 @@ impl<'a> MetadataResponse<'a> {
         }
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        let error = first_error(&self.topics, MetadataResponseTopic::first_error);
+        if error != 0 {
+            return error;
+        }
+        self.error_code
     }
 
     /// The same without borrowed parts.
@@ -233,6 +242,14 @@ impl<'a> MetadataResponseTopic<'a> {
         Ok(())
     }
 
+    fn first_error(&self) -> i16 {
+        let error = self.error_code;
+        if error != 0 {
+            return error;
+        }
+        first_error(&self.partitions, MetadataResponsePartition::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> MetadataResponseTopic<'static> {
         MetadataResponseTopic {
@@ -310,5 +327,9 @@ impl MetadataResponsePartition {
         }
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 }

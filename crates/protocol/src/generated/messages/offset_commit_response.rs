@@ -7,7 +7,7 @@ use alloc::{borrow::Cow, vec::Vec};
 use riparian_types::Uuid;
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Stores the offsets that a group has consumed.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -54,6 +54,11 @@ impl<'a> OffsetCommitResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.topics, OffsetCommitResponseTopic::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> OffsetCommitResponse<'static> {
         OffsetCommitResponse {
@@ -98,6 +103,10 @@ impl<'a> OffsetCommitResponseTopic<'a> {
         Ok(())
     }
 
+    fn first_error(&self) -> i16 {
+        first_error(&self.partitions, OffsetCommitResponsePartition::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> OffsetCommitResponseTopic<'static> {
         OffsetCommitResponseTopic {
@@ -134,5 +143,9 @@ impl OffsetCommitResponsePartition {
         write::int16(out, self.error_code);
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 }

@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Removes committed offsets of a group (KIP-496).
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -48,6 +48,15 @@ impl<'a> OffsetDeleteResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        let error = self.error_code;
+        if error != 0 {
+            return error;
+        }
+        first_error(&self.topics, OffsetDeleteResponseTopic::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> OffsetDeleteResponse<'static> {
         OffsetDeleteResponse {
@@ -79,6 +88,10 @@ impl<'a> OffsetDeleteResponseTopic<'a> {
         Ok(())
     }
 
+    fn first_error(&self) -> i16 {
+        first_error(&self.partitions, OffsetDeleteResponsePartition::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> OffsetDeleteResponseTopic<'static> {
         OffsetDeleteResponseTopic { name: own::string(self.name), partitions: self.partitions }
@@ -101,5 +114,9 @@ impl OffsetDeleteResponsePartition {
         write::int32(out, self.partition_index);
         write::int16(out, self.error_code);
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 }

@@ -7,7 +7,7 @@ use alloc::{borrow::Cow, vec::Vec};
 use riparian_types::Uuid;
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Asks for the offsets that groups have committed.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -79,6 +79,19 @@ impl<'a> OffsetFetchResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        let error = first_error(&self.topics, OffsetFetchResponseTopic::first_error);
+        if error != 0 {
+            return error;
+        }
+        let error = self.error_code;
+        if error != 0 {
+            return error;
+        }
+        first_error(&self.groups, OffsetFetchResponseGroup::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> OffsetFetchResponse<'static> {
         OffsetFetchResponse {
@@ -116,6 +129,10 @@ impl<'a> OffsetFetchResponseTopic<'a> {
         write::structs(out, &self.partitions, flexible, version, OffsetFetchResponsePartition::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        first_error(&self.partitions, OffsetFetchResponsePartition::first_error)
     }
 
     /// The same without borrowed parts.
@@ -181,6 +198,10 @@ impl<'a> OffsetFetchResponsePartition<'a> {
         Ok(())
     }
 
+    fn first_error(&self) -> i16 {
+        self.error_code
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> OffsetFetchResponsePartition<'static> {
         OffsetFetchResponsePartition {
@@ -220,6 +241,14 @@ impl<'a> OffsetFetchResponseGroup<'a> {
         write::int16(out, self.error_code);
         write::unknown_tags(out, &self.unknown_tagged_fields, true, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        let error = first_error(&self.topics, OffsetFetchResponseTopics::first_error);
+        if error != 0 {
+            return error;
+        }
+        self.error_code
     }
 
     /// The same without borrowed parts.
@@ -263,6 +292,10 @@ impl<'a> OffsetFetchResponseTopics<'a> {
         write::structs(out, &self.partitions, true, version, OffsetFetchResponsePartitions::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, true, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        first_error(&self.partitions, OffsetFetchResponsePartitions::first_error)
     }
 
     /// The same without borrowed parts.
@@ -323,6 +356,10 @@ impl<'a> OffsetFetchResponsePartitions<'a> {
         write::int16(out, self.error_code);
         write::unknown_tags(out, &self.unknown_tagged_fields, true, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

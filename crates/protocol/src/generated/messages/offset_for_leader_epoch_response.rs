@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Asks where a leader epoch ends in partitions' logs, so that a reader can find out that records it has read were truncated (KIP-320).
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -51,6 +51,11 @@ impl<'a> OffsetForLeaderEpochResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.topics, OffsetForLeaderTopicResult::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> OffsetForLeaderEpochResponse<'static> {
         OffsetForLeaderEpochResponse {
@@ -86,6 +91,10 @@ impl<'a> OffsetForLeaderTopicResult<'a> {
         write::structs(out, &self.partitions, flexible, version, EpochEndOffset::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        first_error(&self.partitions, EpochEndOffset::first_error)
     }
 
     /// The same without borrowed parts.
@@ -143,5 +152,9 @@ impl EpochEndOffset {
         write::int64(out, self.end_offset);
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 }

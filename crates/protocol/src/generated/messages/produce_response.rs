@@ -7,7 +7,7 @@ use alloc::{borrow::Cow, vec::Vec};
 use riparian_types::Uuid;
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Appends record batches to partitions.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -76,6 +76,11 @@ impl<'a> ProduceResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.responses, TopicProduceResponse::first_error)
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> ProduceResponse<'static> {
         ProduceResponse {
@@ -119,6 +124,10 @@ impl<'a> TopicProduceResponse<'a> {
         write::structs(out, &self.partition_responses, flexible, version, PartitionProduceResponse::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        first_error(&self.partition_responses, PartitionProduceResponse::first_error)
     }
 
     /// The same without borrowed parts.
@@ -231,6 +240,10 @@ impl<'a> PartitionProduceResponse<'a> {
         }
         tags.finish(out);
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

@@ -6,7 +6,7 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, element, own, write};
 
-use crate::ApiKey;
+use crate::{ApiKey, message::first_error};
 
 /// Describes streams groups: topology, members, their current and target tasks (KIP-1071).
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -47,6 +47,11 @@ impl<'a> StreamsGroupDescribeResponse<'a> {
         write::structs(out, &self.groups, true, version, DescribedGroup::encode)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, true, version)?;
         Ok(())
+    }
+
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        first_error(&self.groups, DescribedGroup::first_error)
     }
 
     /// The same without borrowed parts.
@@ -162,6 +167,10 @@ impl<'a> DescribedGroup<'a> {
         }
         write::unknown_tags(out, &self.unknown_tagged_fields, true, version)?;
         Ok(())
+    }
+
+    fn first_error(&self) -> i16 {
+        self.error_code
     }
 
     /// The same without borrowed parts.

@@ -53,6 +53,11 @@ impl<'a> StreamsGroupTopologyDescriptionUpdateResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        self.error_code
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> StreamsGroupTopologyDescriptionUpdateResponse<'static> {
         StreamsGroupTopologyDescriptionUpdateResponse {

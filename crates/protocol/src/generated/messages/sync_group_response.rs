@@ -69,6 +69,11 @@ impl<'a> SyncGroupResponse<'a> {
         Ok(())
     }
 
+    /// The first error in it; 0 if there is none.
+    pub fn first_error(&self) -> i16 {
+        self.error_code
+    }
+
     /// The same without borrowed parts.
     pub fn into_owned(self) -> SyncGroupResponse<'static> {
         SyncGroupResponse {
