@@ -47,6 +47,10 @@ impl Shell for OneThread {
         Now { mono: MonoMillis(ms), wall: WallMillis(1_700_000_000_000 + ms as i64) }
     }
 
+    fn micros(&self) -> u64 {
+        self.now_ms.load(Ordering::Relaxed) * 1000
+    }
+
     fn complete(&self, _: ConnectionId, _: u64, reply: Reply) {
         if let Reply::Parts(mut parts) = reply {
             *self.reply.lock().expect("one thread") = parts.pop();

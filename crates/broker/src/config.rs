@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use riparian_group::{config::GroupConfig, pace::MemberCount};
+use riparian_group::{config::GroupConfig, pace::MemberCount, telemetry::GroupTelemetry};
 use riparian_metadata::config;
 use riparian_types::NodeId;
 
@@ -32,7 +32,7 @@ impl BrokerConfig {
     }
 
     /// The properties that the group machines want.
-    pub(crate) fn group(&self) -> GroupConfig {
+    pub(crate) fn group(&self, telemetry: GroupTelemetry) -> GroupConfig {
         let properties = &self.properties;
         GroupConfig {
             session_timeout_ms: properties.int("group.streams.session.timeout.ms"),
@@ -65,6 +65,7 @@ impl BrokerConfig {
             heartbeats_per_second: properties.int("riparian.fast.rebalance.heartbeats.per.second"),
             fence_restarted_processes: properties.bool("riparian.fence.restarted.processes"),
             members: MemberCount::default(),
+            telemetry,
         }
     }
 }

@@ -76,7 +76,7 @@ pub(crate) static APIS: &[Api] = &[
     streams_group_describe::API,
 ];
 
-/// The API of this key, if it is served.
-pub(crate) fn api(key: ApiKey) -> Option<&'static Api> {
-    APIS.binary_search_by_key(&(key as i16), |api| api.key as i16).ok().map(|index| &APIS[index])
+/// The place of the API of this key in [`APIS`], if it is served.
+pub(crate) fn place(key: ApiKey) -> Option<usize> {
+    APIS.binary_search_by_key(&(key as i16), |api| api.key as i16).ok()
 }

@@ -6,7 +6,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 use riparian_coordinator::{LoadReport, LogFailure, Outcome, RecordCodec, Shard};
@@ -16,7 +16,7 @@ use riparian_types::{
     machine::{Machine, Waiter},
 };
 
-use crate::{Broker, partition::Partition, record_log::PartitionRecordLog};
+use crate::{Broker, partition::Partition, record_log::PartitionRecordLog, telemetry::Telemetry};
 
 /// The shard is not there at the moment: the client should look for its coordinator again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +103,10 @@ impl<M: Hosted> Host<M> {
         number: usize,
         partition: Arc<Partition>,
         logs: Arc<Logs>,
+        telemetry: Arc<Telemetry>,
         fresh: Box<dyn Fn() -> (M, M::Soft) + Send>,
     ) -> Self {
-        let log = PartitionRecordLog::new(partition.clone(), logs);
+        let log = PartitionRecordLog::new(partition.clone(), logs, telemetry);
         let inner = Inner {
             shard: Shard::new(log, fresh),
             waiting: Waiting::new(),
@@ -218,6 +219,15 @@ impl<M: Hosted> Host<M> {
         self.lock().shard.machine().map(read)
     }
 
+    /// Whether it is loaded; `None` if somebody else is at it just now.
+    pub(crate) fn try_is_loaded(&self) -> Option<bool> {
+        match self.inner.try_lock() {
+            Ok(inner) => Some(inner.shard.is_loaded()),
+            Err(TryLockError::Poisoned(inner)) => Some(inner.into_inner().shard.is_loaded()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// Whether the live hard state is what the log gives when it is applied again; true while not loaded.
     pub(crate) fn replay_equals_live(&self) -> Result<bool, LogFailure>
     where
@@ -323,6 +333,7 @@ impl<M: Hosted> Host<M> {
                     then(broker, now, Err(Unavailable));
                 }
                 if let Some(reason) = unloaded {
+                    broker.telemetry.shards_unloaded().increment();
                     let text = "shard unloaded, loading it again from its log";
                     tracing::error!(shard = self.number, kind = M::NAME, reason, "{text}");
                     let before = self.lock().failed_at.replace(now.mono);

@@ -22,6 +22,7 @@ mod partition;
 mod record_log;
 mod request;
 mod shell;
+pub mod telemetry;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -50,6 +51,7 @@ pub use shell::{ConnectionId, Job, Reply, Shell};
 
 use host::Host;
 use partition::{Owner, Partition};
+use telemetry::Telemetry;
 use timers::{TimerKey, Timers};
 
 /// The server without its sockets.
@@ -66,6 +68,7 @@ pub struct Broker {
     producer_ids: Mutex<cluster::ProducerIds>,
     luck: Mutex<Prng>,
     timers: Timers<Wake>,
+    pub(crate) telemetry: Arc<Telemetry>,
     next_connection: AtomicU64,
     /// The sum of all durable ends at the last checkpoint: nothing is written when nothing was appended.
     checkpointed: AtomicI64,
@@ -229,7 +232,13 @@ impl Broker {
         let _guard = BrokenOff(partition);
         loop {
             partition.sync_begins();
+            let began = self.shell.micros();
             let outcome = partition.log().sync();
+            let counters = self.telemetry.logs(partition.owner.into());
+            counters.syncs.observe(self.shell.micros().saturating_sub(began));
+            if outcome.is_err() {
+                counters.sync_failures.increment();
+            }
             let now = self.shell.now();
             let log = partition.log();
             match outcome {
@@ -314,7 +323,8 @@ impl Broker {
         self.config.node_id()
     }
 
-    pub(crate) fn cluster_id(&self) -> &str {
+    /// The id of the cluster, as in the data directory.
+    pub fn cluster_id(&self) -> &str {
         self.logs.cluster_id()
     }
 

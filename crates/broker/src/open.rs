@@ -22,6 +22,7 @@ use crate::{
     Authorizer, Broker, BrokerConfig, OpenError, Shell, Wake, cluster,
     host::{Host, Hosted},
     partition::{Owner, Partition},
+    telemetry::Telemetry,
     timers::Timers,
 };
 
@@ -41,10 +42,11 @@ impl Broker {
         now: Now,
     ) -> Result<Arc<Self>, OpenError> {
         let logs = Arc::new(logs);
-        let metadata = metadata_host(&config, &logs)?;
+        let telemetry = Arc::new(Telemetry::new(shell.clone()));
+        let metadata = metadata_host(&config, &logs, &telemetry)?;
         let mut luck = Prng::new(seed);
         let image = load_metadata(&metadata, &logs, &mut luck, now)?;
-        let groups = group_hosts(&config, &logs, &image)?;
+        let groups = group_hosts(&config, &logs, &telemetry, &image)?;
         let broker = Arc::new_cyclic(|myself| Self {
             shell,
             authorizer,
@@ -55,6 +57,7 @@ impl Broker {
             producer_ids: Mutex::default(),
             luck: Mutex::new(luck),
             timers: Timers::new(),
+            telemetry,
             next_connection: AtomicU64::new(0),
             checkpointed: AtomicI64::new(0),
             myself: myself.clone(),
@@ -164,7 +167,11 @@ impl Broker {
 const SHARD_LOG: LogConfig =
     LogConfig { delete: false, batch_bytes_max: limits::INTERNAL_BATCH_BYTES_MAX, ..LogConfig::KAFKA };
 
-fn metadata_host(config: &BrokerConfig, logs: &Arc<Logs>) -> Result<Host<MetadataMachine>, OpenError> {
+fn metadata_host(
+    config: &BrokerConfig,
+    logs: &Arc<Logs>,
+    telemetry: &Arc<Telemetry>,
+) -> Result<Host<MetadataMachine>, OpenError> {
     let name = TopicName::from(topic::CLUSTER_METADATA);
     let partition = open_partition(logs, &name, Uuid::METADATA_TOPIC, PartitionIndex(0), Owner::Metadata)?;
     let settings = Settings {
@@ -173,7 +180,7 @@ fn metadata_host(config: &BrokerConfig, logs: &Arc<Logs>) -> Result<Host<Metadat
         properties: config.properties.clone(),
     };
     let fresh = Box::new(move || (MetadataMachine::new(settings.clone()), Soft::default()));
-    Ok(Host::new(0, partition, logs.clone(), fresh))
+    Ok(Host::new(0, partition, logs.clone(), telemetry.clone(), fresh))
 }
 
 /// Loads the metadata; writes the first records of a new data directory.
@@ -224,18 +231,19 @@ fn load_metadata(
 fn group_hosts(
     config: &BrokerConfig,
     logs: &Arc<Logs>,
+    telemetry: &Arc<Telemetry>,
     image: &riparian_metadata::MetadataImage,
 ) -> Result<Vec<Host<GroupMachine>>, OpenError> {
     let name = TopicName::from(topic::CONSUMER_OFFSETS);
     let (id, PartitionCount(count)) =
         image.topic(&name).map_or((Uuid::ZERO, PartitionCount(0)), |topic| (topic.id, topic.partitions));
-    let group_config = Arc::new(config.group());
+    let group_config = Arc::new(config.group(telemetry.groups().clone()));
     let hosts = (0..count).map(|index| {
         let number = usize::try_from(index).unwrap_or(0);
         let partition = open_partition(logs, &name, id, PartitionIndex(index), Owner::Groups(number))?;
         let group_config = group_config.clone();
         let fresh = Box::new(move || (GroupMachine::new(group_config.clone()), GroupSoft::default()));
-        Ok(Host::new(number, partition, logs.clone(), fresh))
+        Ok(Host::new(number, partition, logs.clone(), telemetry.clone(), fresh))
     });
     hosts.collect()
 }

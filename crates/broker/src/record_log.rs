@@ -8,17 +8,18 @@ use riparian_log::{Logs, ReadError};
 use riparian_records::batches;
 use riparian_types::{Now, Offset};
 
-use crate::partition::Partition;
+use crate::{partition::Partition, telemetry::Telemetry};
 
 /// The [`RecordLog`] of a shard.
 pub(crate) struct PartitionRecordLog {
     partition: Arc<Partition>,
     logs: Arc<Logs>,
+    telemetry: Arc<Telemetry>,
 }
 
 impl PartitionRecordLog {
-    pub(crate) const fn new(partition: Arc<Partition>, logs: Arc<Logs>) -> Self {
-        Self { partition, logs }
+    pub(crate) const fn new(partition: Arc<Partition>, logs: Arc<Logs>, telemetry: Arc<Telemetry>) -> Self {
+        Self { partition, logs, telemetry }
     }
 }
 
@@ -30,6 +31,7 @@ impl RecordLog for PartitionRecordLog {
     fn append(&mut self, now: Now, batch: &[u8]) -> Result<Offset, LogFailure> {
         let appended =
             self.partition.log().append_internal(now, self.partition.leader_epoch(), batch).map_err(failure)?;
+        self.telemetry.logs(self.partition.owner.into()).appended(&appended, batch.len());
         Ok(appended.base_offset)
     }
 

@@ -1,7 +1,7 @@
 //! From a frame to its handler, and from a response to its reply.
 
 use bytes::Bytes;
-use riparian_protocol::{ApiKey, Message, RequestHeader, ResponseHeader};
+use riparian_protocol::{ApiKey, ErrorCode, Message, RequestHeader, ResponseHeader};
 use riparian_types::{
     ClientId, Now,
     planted::{self, Bug},
@@ -58,6 +58,10 @@ pub(crate) struct ReplyTo {
     pub(crate) correlation_id: i32,
     pub(crate) api: ApiKey,
     pub(crate) version: i16,
+    /// Where the API stands in the table of what is served.
+    pub(crate) place: usize,
+    /// When the request came, on the clock of [`crate::Shell::micros`].
+    pub(crate) received: u64,
 }
 
 /// A request on its way through a handler.
@@ -95,15 +99,24 @@ impl Broker {
         slot: u64,
         frame: &Bytes,
     ) -> Result<(), CloseReason> {
+        let received = self.shell.micros();
         let mut reader = Reader::new(frame);
         let header = RequestHeader::decode(&mut reader).map_err(CloseReason::Header)?;
-        let found = header.api().and_then(|key| Some((key, handlers::api(key)?, key.served()?)));
-        let Some((key, api, served)) = found else {
+        let found = header.api().and_then(|key| Some((key, handlers::place(key)?, key.served()?)));
+        let Some((key, place, served)) = found else {
             return Err(CloseReason::UnknownApi(header.api_key));
         };
         let version = header.api_version;
-        let to =
-            ReplyTo { connection: connection.id(), slot, correlation_id: header.correlation_id, api: key, version };
+        let to = ReplyTo {
+            connection: connection.id(),
+            slot,
+            correlation_id: header.correlation_id,
+            api: key,
+            version,
+            place,
+            received,
+        };
+        self.telemetry.apis()[place].asked(frame.len());
         let client_id = header.client_id.as_deref().map_or_else(ClientId::default, ClientId::from);
         let context = Context { broker: self, now, connection, client_id, to };
         if version < served.min || version > served.max {
@@ -114,7 +127,11 @@ impl Broker {
             let (min, max) = (served.min, served.max);
             return Err(CloseReason::UnknownVersion { name: key.name(), version, min, max });
         }
-        (api.handle)(context, &mut reader).map_err(|error| CloseReason::Body { name: key.name(), version, error })
+        (handlers::APIS[place].handle)(context, &mut reader).map_err(|error| CloseReason::Body {
+            name: key.name(),
+            version,
+            error,
+        })
     }
 
     /// Encodes a response and completes its slot.
@@ -122,11 +139,16 @@ impl Broker {
         let mut out = Vec::with_capacity(128);
         let header = ResponseHeader::new(to.correlation_id);
         let encoded = header.encode(&mut out, to.api, to.version).and_then(|()| response.encode(&mut out, to.version));
+        let (error, bytes) = (response.first_error(), out.len());
         let reply = match encoded {
-            Ok(()) => Reply::Parts(vec![out.into()]),
+            Ok(()) => {
+                self.note_answer(to, error, bytes);
+                Reply::Parts(vec![out.into()])
+            }
             Err(error) => {
                 // Our fault: a response with a field that the version can't carry. The client must not wait for ever.
                 tracing::error!(api = to.api.name(), version = to.version, %error, "response can't be encoded");
+                self.note_answer(to, ErrorCode::UnknownServerError.code(), 0);
                 Reply::Close
             }
         };
@@ -134,5 +156,16 @@ impl Broker {
             self.shell.complete(to.connection, to.slot, reply.clone());
         }
         self.shell.complete(to.connection, to.slot, reply);
+    }
+
+    /// Completes the slot of a request that wants no answer, or can't have one that its client would understand.
+    pub(crate) fn end_without_answer(&self, to: ReplyTo, error: ErrorCode, reply: Reply) {
+        self.note_answer(to, error.code(), 0);
+        self.shell.complete(to.connection, to.slot, reply);
+    }
+
+    fn note_answer(&self, to: ReplyTo, error: i16, bytes: usize) {
+        let micros = self.shell.micros().saturating_sub(to.received);
+        self.telemetry.apis()[to.place].answered(error, micros, bytes);
     }
 }

@@ -18,6 +18,9 @@ pub trait Shell: Send + Sync + 'static {
     /// Reads both clocks. Only jobs need it: whoever calls the broker passes the time along.
     fn now(&self) -> Now;
 
+    /// Microseconds on a clock that never goes back: how long something takes is measured with it, and nothing decided.
+    fn micros(&self) -> u64;
+
     /// The reply to the request that [`crate::Broker::handle`] got with this slot. Slots of a connection count 0, 1,
     /// 2, …; replies may come in any order and are sent in the order of their slots.
     fn complete(&self, connection: ConnectionId, slot: u64, reply: Reply);

@@ -34,6 +34,7 @@ mod field_cases;
 mod group_waits;
 mod offsets;
 mod order;
+mod telemetry;
 mod waiting;
 
 /// A shell whose jobs run when the test says so.
@@ -61,6 +62,10 @@ impl TestShell {
 impl Shell for TestShell {
     fn now(&self) -> Now {
         self.now()
+    }
+
+    fn micros(&self) -> u64 {
+        self.now_ms.load(Ordering::Relaxed) * 1000
     }
 
     fn complete(&self, connection: ConnectionId, slot: u64, reply: Reply) {

@@ -17,6 +17,7 @@ use riparian_group::{
     record::{Record, StreamsMemberMetadataValue},
     reply::{GroupState, Reply},
     streams::{TaskLists, Topology},
+    telemetry::GroupTelemetry,
 };
 use riparian_types::{
     MemberEpoch, MonoMillis, Now, Offset, PartitionCount, TopicName, TopicSummary, TopicsView, WallMillis,
@@ -73,6 +74,7 @@ fn config() -> GroupConfig {
         fence_restarted_processes: true,
         heartbeats_per_second: 2_000,
         members: MemberCount::default(),
+        telemetry: GroupTelemetry::default(),
     }
 }
 

@@ -20,6 +20,7 @@ use riparian_group::{
     pace::MemberCount,
     reply::{Effect, Reply, StreamsHeartbeatReply},
     streams::InternalTopic,
+    telemetry::GroupTelemetry,
 };
 use riparian_types::{
     GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionCount, PartitionIndex, TopicName,
@@ -95,6 +96,7 @@ fn config(is_hasty: bool, fast_rebalance: bool) -> GroupConfig {
         fence_restarted_processes: true,
         heartbeats_per_second: 2_000,
         members: MemberCount::default(),
+        telemetry: GroupTelemetry::default(),
     }
 }
 

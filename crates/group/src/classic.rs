@@ -61,6 +61,9 @@ pub enum ClassicGroupState {
 }
 
 impl ClassicGroupState {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Empty, Self::PreparingRebalance, Self::CompletingRebalance, Self::Stable];
+
     /// Kafka's name of the state.
     pub const fn name(self) -> &'static str {
         match self {

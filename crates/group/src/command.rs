@@ -11,6 +11,7 @@ use crate::{
     classic::{LeavingMember, MemberAssignment, Protocol},
     config::GroupOverrides,
     streams::{Endpoint, TaskIds, TaskOffset, Topology},
+    telemetry::Census,
 };
 
 /// A command, with what its answer needs to find its way.
@@ -35,6 +36,8 @@ pub enum Command {
     GiveUp(GroupId, Waiter),
     /// The groups of this machine.
     ListGroups(Waiter, GroupFilter),
+    /// Groups as numbers.
+    Census(Waiter, Census),
     /// Forget an empty group and its offsets.
     DeleteGroup(Waiter, GroupId),
     /// Store offsets of a group.

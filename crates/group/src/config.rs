@@ -5,7 +5,7 @@ use alloc::{
     vec::Vec,
 };
 
-use crate::pace::MemberCount;
+use crate::{pace::MemberCount, telemetry::GroupTelemetry};
 
 /// The server's settings (`group.streams.*`, `group.*` of classic groups, `offsets.*`), fixed while it runs. Times in
 /// milliseconds.
@@ -71,6 +71,8 @@ pub struct GroupConfig {
     pub fence_restarted_processes: bool,
     /// The members of all machines that share these settings.
     pub members: MemberCount,
+    /// What is counted of the groups of all machines that share these settings.
+    pub telemetry: GroupTelemetry,
 }
 
 /// A group's own settings (`streams.*` on a config resource of type group); `None`: as the server's.

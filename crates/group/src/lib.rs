@@ -36,6 +36,7 @@ pub mod reply;
 mod soft;
 pub mod streams;
 mod tasks;
+pub mod telemetry;
 #[cfg(test)]
 mod tests;
 mod timers;

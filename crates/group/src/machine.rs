@@ -6,6 +6,7 @@
 
 use alloc::{
     borrow::ToOwned,
+    boxed::Box,
     collections::{BTreeMap, BTreeSet},
     format,
     string::String,
@@ -318,6 +319,11 @@ impl GroupMachine {
             Command::ListGroups(waiter, filter) => {
                 Decision::reply(waiter, None, Reply::ListGroups(self.list_groups(soft, &filter)))
             }
+            // Like a list.
+            Command::Census(waiter, census) => {
+                let page = self.census(soft, now.mono, &census);
+                Decision::reply(waiter, None, Reply::Census(Box::new(page)))
+            }
             Command::DeleteGroup(waiter, group_id) => self.delete_group(soft, waiter, group_id),
             Command::OffsetCommit(waiter, commit) => self.commit_offsets(soft, now, waiter, commit),
             Command::OffsetFetch(waiter, fetch) => {
@@ -353,8 +359,10 @@ impl Machine for GroupMachine {
     type Scope = GroupId;
 
     fn decide(&self, soft: &mut GroupSoft, now: Now, command: Command) -> Decision<Self> {
+        self.catch_up_lives(soft);
         let decision = self.answer(soft, now, command);
         soft.count_members(&self.config.members);
+        soft.lives.note(&decision.records, now.mono);
         decision
     }
 
@@ -398,6 +406,7 @@ impl Machine for GroupMachine {
         }
         let interval_ms = self.config.offsets_retention_check_interval_ms.max(1);
         soft.sweep.next = Some(now.mono.plus_ms(interval_ms));
+        self.begin_lives(soft, now.mono);
         soft.count_members(&self.config.members);
     }
 
@@ -406,6 +415,7 @@ impl Machine for GroupMachine {
     }
 
     fn on_deadline(&self, soft: &mut GroupSoft, now: Now) -> Decision<Self> {
+        self.catch_up_lives(soft);
         let decision = match soft.timers.pop_due(now.mono) {
             Some(Timer::Session(group_id, member_id)) => self.on_session_timer(soft, now, group_id, member_id),
             Some(Timer::Rebalance(group_id, member_id)) => self.on_rebalance_timer(soft, now, &group_id, &member_id),
@@ -421,6 +431,7 @@ impl Machine for GroupMachine {
             None => Decision::nothing(),
         };
         soft.count_members(&self.config.members);
+        soft.lives.note(&decision.records, now.mono);
         decision
     }
 }

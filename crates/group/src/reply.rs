@@ -3,7 +3,7 @@
 //! Errors are what went wrong in the machine's terms; the broker maps each to a Kafka error code in exactly one
 //! function per operation.
 
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 
 use riparian_types::{
     AssignmentEpoch, Generation, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset,
@@ -12,6 +12,7 @@ use riparian_types::{
 
 use crate::classic::ClassicGroupState;
 use crate::streams::{Endpoint, InternalTopic, TaskLists, TaskOffset, TopicPartitions, Topology};
+use crate::telemetry::CensusPage;
 
 /// An answer to a [`crate::command::Command`], by the kind of the command.
 #[expect(clippy::type_complexity, reason = "nested lists of pairs read well where they are declared")]
@@ -39,6 +40,8 @@ pub enum Reply {
     OffsetCommit(Result<(), OffsetCommitError>),
     /// To a fetch.
     OffsetFetch(Result<Vec<(TopicName, Vec<FetchedOffset>)>, OffsetFetchError>),
+    /// To a census.
+    Census(Box<CensusPage>),
     /// To an offset delete: per partition, in the order asked, whether it was refused because the group reads the topic.
     OffsetDelete(Result<Vec<(TopicName, Vec<(PartitionIndex, OffsetDeleteOutcome)>)>, OffsetDeleteError>),
 }
@@ -283,6 +286,9 @@ pub enum GroupState {
 }
 
 impl GroupState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Empty, Self::NotReady, Self::Assigning, Self::Reconciling, Self::Stable];
+
     /// Kafka's name of the state.
     pub const fn name(self) -> &'static str {
         match self {

@@ -11,6 +11,7 @@ use crate::{
     expiry::Sweep,
     pace::{Counted, MemberCount},
     streams::{TaskOffset, configured::ConfiguredTopology, metadata_hash::TopicHashes},
+    telemetry::Lives,
     timers::{Timer, Timers},
 };
 
@@ -31,6 +32,7 @@ pub struct GroupSoft {
     pub(crate) sweep: Sweep,
     /// How many members have a session, for the count of the whole server.
     pub(crate) counted: Counted,
+    pub(crate) lives: Lives,
 }
 
 /// The soft state of one streams group.

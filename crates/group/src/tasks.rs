@@ -198,6 +198,11 @@ pub(crate) struct Holdings {
 }
 
 impl Holdings {
+    /// How many tasks of each role: active, standby, warm-up.
+    pub(crate) const fn counts(&self) -> (usize, usize, usize) {
+        (self.active.0.len(), self.standby.0.len(), self.warmup.0.len())
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.active.is_empty() && self.standby.is_empty() && self.warmup.is_empty()
     }

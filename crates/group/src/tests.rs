@@ -8,6 +8,7 @@ mod driver;
 mod groups;
 mod script;
 mod simulation;
+mod telemetry;
 mod topics;
 mod validation;
 

@@ -20,6 +20,11 @@ impl Clock {
         Now { mono: MonoMillis(millis(self.start.elapsed())), wall: WallMillis(millis(wall).cast_signed()) }
     }
 
+    /// Microseconds since the start of the process.
+    pub(crate) fn micros(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
     /// The instant of a monotonic time, for sleeping; a time further away than the clock can tell is a year from now.
     pub(crate) fn instant(&self, at: MonoMillis) -> Instant {
         const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);

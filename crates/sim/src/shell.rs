@@ -58,6 +58,10 @@ impl Shell for SimShell {
         at(self.now_us.load(Ordering::Relaxed))
     }
 
+    fn micros(&self) -> u64 {
+        self.now_us.load(Ordering::Relaxed)
+    }
+
     fn complete(&self, connection: ConnectionId, slot: u64, reply: Reply) {
         // A dead server says nothing.
         if !self.disk.is_dead() {

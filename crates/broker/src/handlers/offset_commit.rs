@@ -24,6 +24,7 @@ use crate::{
     handlers::Api,
     host::Unavailable,
     request::Context,
+    telemetry::Limit,
 };
 
 pub(crate) const API: Api = Api { key: ApiKey::OffsetCommit, handle };
@@ -54,7 +55,10 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                     Err(ErrorCode::TopicAuthorizationFailed)
                 }
                 Ok(name) if ctx.broker.partition(name, index).is_none() => Err(ErrorCode::UnknownTopicOrPartition),
-                Ok(_) if metadata.encode_utf16().count() > metadata_units_max => Err(ErrorCode::OffsetMetadataTooLarge),
+                Ok(_) if metadata.encode_utf16().count() > metadata_units_max => {
+                    ctx.broker.telemetry.limits().hit(Limit::OffsetMetadataBytes);
+                    Err(ErrorCode::OffsetMetadataTooLarge)
+                }
                 Ok(name) => Ok(name),
             };
             let error_code = match checked {

@@ -30,6 +30,7 @@ use crate::{
     partition::{Countdown, Owner, Partition},
     request::{Context, ReplyTo},
     shell::Reply,
+    telemetry::{Limit, LogKind},
     texts,
 };
 
@@ -37,7 +38,7 @@ pub(crate) const API: Api = Api { key: ApiKey::Produce, handle };
 
 fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
     if ctx.version() < 3 {
-        ctx.broker.shell.complete(ctx.to.connection, ctx.to.slot, Reply::Close);
+        ctx.broker.end_without_answer(ctx.to, ErrorCode::UnsupportedVersion, Reply::Close);
         return Ok(());
     }
     let request = ProduceRequest::decode(reader, ctx.version())?;
@@ -86,9 +87,9 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         broker.sync_soon(now, &one.partition);
     }
     if request.acks == 0 {
-        let failed = response.responses.iter().any(|t| t.partition_responses.iter().any(|p| p.error_code != 0));
+        let error = ErrorCode::from_code(response.first_error()).unwrap_or(ErrorCode::UnknownServerError);
         // Without a reply the only way to tell the producer of an error is to close the connection, as Kafka does.
-        broker.shell.complete(ctx.to.connection, ctx.to.slot, if failed { Reply::Close } else { Reply::None });
+        broker.end_without_answer(ctx.to, error, if error == ErrorCode::None { Reply::None } else { Reply::Close });
         return Ok(());
     }
     pending.retain(|one| one.log.durable_end() < one.end && !planted::is_in(Bug::ProduceAnsweredEarly));
@@ -164,7 +165,12 @@ fn append(
     let records = records.ok_or((ErrorCode::InvalidRecord, None))?;
     let log = partition.log();
     let rules = log.config().produce_rules(ctx.version() >= 7);
-    let batch = check_produced(&records, &rules, ctx.now.wall).map_err(|error| refuse(&error, answer))?;
+    let batch = check_produced(&records, &rules, ctx.now.wall).map_err(|error| {
+        if matches!(error, ProducedError::TooLarge { .. }) {
+            ctx.broker.telemetry.limits().hit(Limit::MessageBytes);
+        }
+        refuse(&error, answer)
+    })?;
     if batch.header().is_transactional() {
         return Err((ErrorCode::InvalidTxnState, Some(texts::NO_TRANSACTIONS.to_owned())));
     }
@@ -177,7 +183,10 @@ fn append(
         log = current;
     }
     match outcome {
-        Ok(appended) => Ok(Written { partition, log, appended }),
+        Ok(appended) => {
+            ctx.broker.telemetry.logs(LogKind::Clients).appended(&appended, batch.bytes().len());
+            Ok(Written { partition, log, appended })
+        }
         Err(error) => {
             if matches!(error, AppendError::Unavailable(why) if why != Unavailable::Damaged) {
                 ctx.broker.reopen_soon(&partition);

@@ -28,6 +28,7 @@ use crate::{
     authorizer::{Operation, Resource},
     handlers::Api,
     request::Context,
+    telemetry::Limit,
     texts,
 };
 
@@ -52,6 +53,9 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
             let response = match answer {
                 Ok(Reply::StreamsHeartbeat(Ok(reply))) => success(reply),
                 Ok(Reply::StreamsHeartbeat(Err(error))) => {
+                    if matches!(error, StreamsHeartbeatError::GroupMaxSizeReached(_)) {
+                        broker.telemetry.limits().hit(Limit::StreamsGroupSize);
+                    }
                     let (code, text) = error_code(error);
                     refusal(code, text)
                 }

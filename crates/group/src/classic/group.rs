@@ -32,6 +32,8 @@ pub(crate) struct LiveGroup {
     /// Somebody joined while the initial rebalance waited for more.
     pub(super) has_newcomers: bool,
     pub(super) generation: Generation,
+    /// Generations that began since the group was loaded.
+    rebalances: u64,
     pub(super) protocol_type: Option<String>,
     pub(super) protocol: Option<String>,
     pub(super) leader: Option<MemberId>,
@@ -162,6 +164,7 @@ impl LiveGroup {
             is_initial: false,
             has_newcomers: false,
             generation: Generation(0),
+            rebalances: 0,
             protocol_type: None,
             protocol: None,
             leader: None,
@@ -265,6 +268,21 @@ impl LiveGroup {
     /// Its state.
     pub(crate) fn state(&self) -> ClassicGroupState {
         self.state
+    }
+
+    /// Its generation.
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Generations with members that began since it was loaded.
+    pub(crate) fn rebalances(&self) -> u64 {
+        self.rebalances
+    }
+
+    /// How many members it has.
+    pub(crate) fn member_count(&self) -> usize {
+        self.members.len()
     }
 
     /// When it came into its state.
@@ -472,6 +490,7 @@ impl LiveGroup {
     /// Whoever is a member now makes the next generation.
     pub(super) fn begin_generation(&mut self, now: WallMillis) {
         self.generation = Generation(self.generation.0.wrapping_add(1).max(1));
+        self.rebalances += u64::from(!self.members.is_empty());
         self.protocol = self.select_protocol();
         self.subscribed_topics = self.find_subscribed_topics();
         self.pending_syncs.clear();

@@ -243,6 +243,7 @@ impl Work<'_> {
         if self.group.is_empty() {
             return self.store();
         }
+        self.config.telemetry.classic_rebalances().increment();
         let members: Vec<MemberId> = self.group.members.keys().cloned().collect();
         let forgotten = members.last().cloned().filter(|_| planted::is_in(Bug::ClassicJoinForgotten));
         for member_id in members {

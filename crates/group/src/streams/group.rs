@@ -118,7 +118,7 @@ impl Progress {
 
 impl StreamsGroup {
     /// The epoch that a group and its empty target start with, so that the first join makes group epoch 2.
-    const FIRST_EPOCH: i32 = 1;
+    pub(crate) const FIRST_EPOCH: i32 = 1;
     /// What a tombstone of the target leaves.
     const NO_ASSIGNMENT_EPOCH: AssignmentEpoch = AssignmentEpoch(-1);
 

@@ -169,6 +169,7 @@ fn beat(
         configured: &configured,
         assignor_name: settings.assignor_name(),
         configs: &configs,
+        telemetry: &machine.config.telemetry,
     };
     let mut wait_ms = None;
     let (target, assignment_epoch, delay) = if running_delay.or(new_delay).is_some() {

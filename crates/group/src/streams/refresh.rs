@@ -142,6 +142,7 @@ impl GroupMachine {
                     configured: &configured,
                     assignor_name: settings.assignor_name(),
                     configs: &configs,
+                    telemetry: &self.config.telemetry,
                 };
                 let Ok(targets) = target::compute(&input) else { return decision };
                 target::records(&input, group_id, &targets, epoch, now.wall, &mut records);

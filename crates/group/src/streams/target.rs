@@ -18,6 +18,7 @@ use crate::{
         group::{Progress, StreamsGroup},
     },
     tasks::{SubtopologyIds, Task, TaskSet, Tasks},
+    telemetry::GroupTelemetry,
 };
 
 /// A member that joins or changes in the heartbeat at hand, and is not stored like that yet.
@@ -42,6 +43,7 @@ pub(crate) struct TargetInput<'a> {
     pub(super) assignor_name: &'a str,
     /// As stored with the group.
     pub(super) configs: &'a [(String, String)],
+    pub(super) telemetry: &'a GroupTelemetry,
 }
 
 /// Everybody's target, by member id.
@@ -69,7 +71,8 @@ pub(crate) fn compute(input: &TargetInput<'_>) -> Result<BTreeMap<MemberId, Task
         subtopologies: Arc::clone(&input.configured.numbering),
         config: input.assignment_config(),
     };
-    let assignment = assign_checked(assignor, &assignment_input).map_err(|error| failed(format!("{error}")))?;
+    let assignment = input.telemetry.assignment(|| assign_checked(assignor, &assignment_input));
+    let assignment = assignment.map_err(|error| failed(format!("{error}")))?;
     let to_set = |tasks: Vec<TaskId>| {
         let located = tasks.into_iter().filter_map(|task| input.configured.numbering.locate(task));
         TaskSet::from_unsorted(

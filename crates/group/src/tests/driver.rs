@@ -22,6 +22,7 @@ use crate::{
     pace::MemberCount,
     record::Record,
     reply::{Effect, Reply},
+    telemetry::GroupTelemetry,
 };
 
 /// When every test begins; the monotonic clock starts elsewhere than the wall clock.
@@ -61,6 +62,7 @@ pub(crate) fn config() -> GroupConfig {
         fence_restarted_processes: true,
         heartbeats_per_second: 2_000,
         members: MemberCount::default(),
+        telemetry: GroupTelemetry::default(),
     }
 }
 

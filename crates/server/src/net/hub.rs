@@ -116,6 +116,10 @@ impl Shell for Hub {
         self.clock.now()
     }
 
+    fn micros(&self) -> u64 {
+        self.clock.micros()
+    }
+
     fn complete(&self, id: ConnectionId, slot: u64, reply: Reply) {
         // The clone lets go of the map before the connection is woken. A connection that is gone needs no reply.
         let Some(handle) = self.connections.get(&id).map(|entry| Arc::clone(&entry)) else { return };

@@ -1,0 +1,99 @@
+//! What is counted, and when.
+
+use riparian_protocol::{ApiKey, ErrorCode};
+
+use super::*;
+use crate::telemetry::{ApiCounters, Limit, LogKind};
+
+fn api(server: &Server, key: ApiKey) -> &ApiCounters {
+    server.broker.telemetry().apis().iter().find(|api| api.key() == key).expect("it is served")
+}
+
+#[test]
+fn an_answer_that_waits_counts_when_it_leaves_with_the_time_it_took() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start(&disk);
+    server.create_topic("t", 1);
+    let slot = server.send(&produce("t", &["a"]), 9);
+    assert_eq!(api(&server, ApiKey::Produce).answered_with(ErrorCode::None), 0);
+    server.shell.now_ms.store(40, Ordering::Relaxed);
+    server.shell.run_jobs();
+    let reply = server.reply(slot).expect("it is durable");
+    let counted = api(&server, ApiKey::Produce);
+    assert_eq!(counted.answered_with(ErrorCode::None), 1);
+    assert_eq!((counted.latency().read().count(), counted.latency().read().micros), (1, 40_000));
+    assert_eq!(counted.response_bytes().get(), reply.len() as u64);
+    let log = server.broker.telemetry().logs(LogKind::Clients);
+    assert_eq!((log.appends.get(), log.records.get(), log.syncs.read().count()), (1, 1, 1));
+}
+
+#[test]
+fn a_request_without_an_answer_counts_with_its_error() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start(&disk);
+    server.create_topic("t", 1);
+    for topic in ["t", "nowhere"] {
+        server.send(&ProduceRequest { acks: 0, ..produce(topic, &["a"]) }, 9);
+    }
+    let counted = api(&server, ApiKey::Produce);
+    assert_eq!(counted.answered_with(ErrorCode::None), 1);
+    assert_eq!(counted.answered_with(ErrorCode::UnknownTopicOrPartition), 1);
+}
+
+#[test]
+fn a_fetch_that_nobody_waits_for_any_more_is_not_counted_as_answered() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start(&disk);
+    server.create_topic("t", 1);
+    server.send(&fetch("t", 0, 500), 12);
+    server.broker.disconnected(server.shell.now(), &server.connection);
+    assert_eq!(api(&server, ApiKey::Fetch).latency().read().count(), 0);
+}
+
+#[test]
+fn limits_are_counted_where_they_are_hit() {
+    let disk = Arc::new(MemDisk::new());
+    let properties = [
+        ("group.streams.max.size", "1"),
+        ("message.max.bytes", "1000"),
+        ("group.streams.initial.rebalance.delay.ms", "0"),
+    ];
+    let mut server = Server::start_with(&disk, &properties);
+    server.create_topic("t", 1);
+    let hits = |server: &Server, limit| server.broker.telemetry().limits().of(limit);
+    let large = "x".repeat(2_000);
+    let code = server.ask(&produce("t", &[large.as_str()]), 9, |r| r.responses[0].partition_responses[0].error_code);
+    assert_eq!((code, hits(&server, Limit::MessageBytes)), (ErrorCode::MessageTooLarge.code(), 1));
+    let mut codes = Vec::new();
+    for member in ["m", "n"] {
+        let subtopology = heartbeat::Subtopology {
+            subtopology_id: "0".into(),
+            source_topics: vec!["t".into()],
+            ..Default::default()
+        };
+        let request = StreamsGroupHeartbeatRequest {
+            group_id: "g".into(),
+            member_id: member.into(),
+            rebalance_timeout_ms: 1000,
+            topology: Some(heartbeat::Topology { subtopologies: vec![subtopology], ..Default::default() }),
+            active_tasks: Some(Vec::new()),
+            standby_tasks: Some(Vec::new()),
+            warmup_tasks: Some(Vec::new()),
+            process_id: Some("p".into()),
+            ..Default::default()
+        };
+        codes.push(server.ask(&request, 1, |response| response.error_code));
+    }
+    assert_eq!(codes, [0, ErrorCode::GroupMaxSizeReached.code()]);
+    assert_eq!(hits(&server, Limit::StreamsGroupSize), 1);
+}
+
+#[test]
+fn every_shard_and_group_is_told() {
+    let disk = Arc::new(MemDisk::new());
+    let server = Server::start(&disk);
+    let shards = server.broker.shards();
+    assert_eq!(shards.len(), 5);
+    assert!(shards.iter().all(|shard| shard.state == crate::telemetry::ShardState::Serving), "{shards:?}");
+    assert_eq!(server.broker.census(server.shell.now(), 10).totals.count(), 0);
+}
