@@ -5,10 +5,11 @@
 //! limit and says what it waited for. Nothing is skipped: without the tools a test fails and names the command that
 //! brings them.
 //! It links nothing of the server: the built binary is what is tested. What it asks a server itself goes through
-//! `riparian-client` (`direct`, `text`, `watch`) or is written by hand (`raw`).
+//! `riparian-client` (`direct`, `text`, `watch`) or is written by hand (`raw`, `http`).
 
 mod direct;
 mod environment;
+mod http;
 mod java;
 pub mod leave;
 mod process;
@@ -22,12 +23,13 @@ mod word_count;
 
 pub use direct::{create_topics, set_group_configs};
 pub use environment::{Against, against, jars, java, kcat, peer_jars, python, steady_heartbeat, valgrind};
+pub use http::{HttpAnswer, Scrape, http_get};
 pub use java::{Tool, java_program, own_program};
 pub use process::{Finished, Program};
 pub use proxy::LossyProxy;
 pub use raw::{Connection, create_topic_request, request};
 pub use relay::{Break, Relay};
-pub use server::{Server, free_port, riparian};
+pub use server::{Server, free_port, http_port_of, riparian};
 pub use text::Feed;
 pub use watch::{GroupView, GroupWatch, MemberView};
 pub use word_count::WordCount;

@@ -133,10 +133,19 @@ impl Program {
 
     /// Waits until the lines of standard output give an answer; panics when they do not.
     pub fn wait_until<T>(&self, what: &str, limit: Duration, answer: impl Fn(&[String]) -> Option<T>) -> T {
+        self.wait_for(what, limit, |collected| answer(&collected.stdout))
+    }
+
+    /// The same with the lines of standard error.
+    pub fn wait_until_told<T>(&self, what: &str, limit: Duration, answer: impl Fn(&[String]) -> Option<T>) -> T {
+        self.wait_for(what, limit, |collected| answer(&collected.stderr))
+    }
+
+    fn wait_for<T>(&self, what: &str, limit: Duration, answer: impl Fn(&Collected) -> Option<T>) -> T {
         let deadline = Instant::now() + limit;
         let mut collected = self.output.lock();
         loop {
-            if let Some(answer) = answer(&collected.stdout) {
+            if let Some(answer) = answer(&collected) {
                 return answer;
             }
             let left = deadline.saturating_duration_since(Instant::now());

@@ -67,6 +67,11 @@ impl Server {
         self.port
     }
 
+    /// The port where it answers HTTP.
+    pub fn http_port(&self) -> u16 {
+        http_port_of(self.program())
+    }
+
     /// The directory of one partition.
     pub fn partition_dir(&self, topic: &str, partition: u32) -> PathBuf {
         self.data_dir().join(format!("{topic}-{partition}"))
@@ -166,6 +171,12 @@ impl AsRef<Path> for Server {
     fn as_ref(&self) -> &Path {
         self.dir.path()
     }
+}
+
+/// The port where a server answers HTTP, as its log says.
+pub fn http_port_of(program: &Program) -> u16 {
+    let port = |line: &String| line.split(" http=127.0.0.1:").nth(1)?.split(' ').next()?.parse().ok();
+    program.wait_until_told("address of HTTP", START_LIMIT, |lines| lines.iter().find_map(port))
 }
 
 /// The binary under test, with an environment that says nothing about its settings.

@@ -37,6 +37,7 @@ Environment: every key of the properties file can be set as RIPARIAN_ and its na
 for example RIPARIAN_NUM_PARTITIONS=3 or RIPARIAN_ADVERTISED_LISTENERS=PLAINTEXT://db1:9092.
 
 The first line on standard output is the address that clients connect to; the log goes to standard error.
+Over HTTP there are /metrics, /healthz, /readyz and /version; the line \"ready\" of the log says where.
 Exit codes: 0 after SIGTERM or SIGINT, 1 when the server cannot run, 2 for a wrong configuration.")]
 pub(crate) struct ServeOptions {
     /// A properties file with Kafka's names (a server.properties will do)
@@ -51,6 +52,9 @@ pub(crate) struct ServeOptions {
     /// What clients are told to connect to (key advertised.listeners), for example PLAINTEXT://db1:9092
     #[arg(long, value_name = "LIST")]
     pub(crate) advertised_listeners: Option<String>,
+    /// Where health and metrics are served over HTTP (key riparian.http.address), or off [default: 127.0.0.1:9464, or any free port]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) http_address: Option<String>,
     /// Where the data is kept (key log.dirs)
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,

@@ -7,6 +7,7 @@
 //! a directory made.
 
 pub(crate) mod dump;
+pub(crate) mod http;
 pub(crate) mod listeners;
 pub(crate) mod properties;
 mod settings;
@@ -18,7 +19,10 @@ use riparian_metadata::config::{BrokerConfig, SetError, Support};
 
 pub(crate) use settings::{Settings, Source};
 
-use self::listeners::{Listener, Sources, resolve};
+use self::{
+    http::{HTTP_ADDRESS, HttpAddress},
+    listeners::{Listener, Sources, resolve},
+};
 use crate::{cli::ServeOptions, net::listen::Limits};
 
 /// Keys of Kafka's that close a server; to run open all the same would be a trap.
@@ -37,6 +41,7 @@ pub(crate) enum DataDir {
 pub(crate) struct Config {
     pub(crate) broker: BrokerConfig,
     pub(crate) listeners: Vec<Listener>,
+    pub(crate) http: HttpAddress,
     pub(crate) data_dir: DataDir,
     pub(crate) limits: Limits,
     pub(crate) remarks: Vec<Remark>,
@@ -118,13 +123,18 @@ fn check(settings: Settings, ephemeral: bool) -> Result<Config, ConfigErrors> {
         }
         Vec::new()
     });
+    let http = http_address(&broker, &listeners).unwrap_or_else(|reason| {
+        let source = settings.source(HTTP_ADDRESS).map(|source| format!(" ({source})")).unwrap_or_default();
+        errors.push(format!("{HTTP_ADDRESS}: {reason}{source}"));
+        HttpAddress::Off
+    });
     if !errors.is_empty() {
         return Err(ConfigErrors(errors));
     }
     remarks.extend(other_port(&settings, &listeners));
     let data_dir = if ephemeral { DataDir::Ephemeral } else { DataDir::Kept(data_dir(&broker)) };
     let limits = limits(&broker);
-    Ok(Config { broker, listeners, data_dir, limits, remarks, settings })
+    Ok(Config { broker, listeners, http, data_dir, limits, remarks, settings })
 }
 
 /// A flag that names a port should not leave clients with the port of a file without a word.
@@ -143,6 +153,16 @@ fn resolve_listeners(broker: &BrokerConfig) -> Result<Vec<Listener>, listeners::
         protocol_map: &broker.string("listener.security.protocol.map").unwrap_or_default(),
         controller_names: &broker.string("controller.listener.names").unwrap_or_default(),
     })
+}
+
+fn http_address(broker: &BrokerConfig, listeners: &[Listener]) -> Result<HttpAddress, String> {
+    let address = HttpAddress::parse(&broker.string(HTTP_ADDRESS).unwrap_or_default())?;
+    match listeners.iter().find(|listener| address.clashes_with(&listener.bind)) {
+        Some(listener) => {
+            Err(format!("{address} has the port of the listener {}; allowed: any other port", listener.bind))
+        }
+        None => Ok(address),
+    }
 }
 
 fn data_dir(broker: &BrokerConfig) -> PathBuf {

@@ -3,6 +3,7 @@
 //! Owns everything about bytes on connections and nothing about what they mean; the broker is behind [`port::Port`].
 
 pub(crate) mod connection;
+pub(crate) mod counters;
 pub(crate) mod frames;
 pub(crate) mod hub;
 pub(crate) mod listen;

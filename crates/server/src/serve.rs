@@ -1,8 +1,8 @@
 //! `riparian serve`: from a configuration to a running server and to its end.
 //!
-//! Order of the start: everything that can be checked, then the ports, then the data, then the first connection; what
-//! fails leaves nothing behind but one line. Order of the end: no new connections, no new requests, the answers that are
-//! owed, the data made durable.
+//! Order of the start: everything that can be checked, then the ports, then HTTP (to say that the data is being loaded),
+//! then the data, then the first connection; what fails leaves nothing behind but one line. Order of the end: no new
+//! connections, no new requests, the answers that are owed, the data made durable.
 
 use std::{num::NonZero, path::Path, sync::Arc, thread, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
         self, Config, DataDir, Remark, dump,
         listeners::{Endpoint, HostPort, Listener},
     },
-    logging,
+    http, logging,
     net::{
         hub::Hub,
         listen::{Acceptor, Bound, Limits},
@@ -89,7 +89,13 @@ async fn serve(config: &Config, data_dir: &Path, files_max: NonZero<usize>, cloc
         .map(|(listener, &port)| advertised(listener, port))
         .collect::<Result<_>>()?;
 
+    let any_port = config.listeners.iter().all(|listener| listener.bind.port == 0);
+    let http = http::Bound::bind(&config.http, any_port)?;
+
     let hub = Hub::new(clock, Handle::current());
+    let groups_max = usize::try_from(config.broker.int("riparian.metrics.groups.max")).unwrap_or(0);
+    let http_state = Arc::new(http::State::new(Arc::clone(&hub), groups_max));
+    let http = http.map(|http| http.serve(Arc::clone(&http_state))).transpose()?;
     let broker = open_broker(config, data_dir, files_max, &hub, &advertised)?;
     let acceptor = Arc::new(Acceptor { port: Arc::clone(&broker), hub: Arc::clone(&hub), limits: config.limits });
     let (stop, stopped) = watch::channel(false);
@@ -98,11 +104,13 @@ async fn serve(config: &Config, data_dir: &Path, files_max: NonZero<usize>, cloc
         accepting.spawn(Arc::clone(&acceptor).run(listener.bind.name.clone(), bound.listen()?, stopped.clone()));
     }
     let background = start_background(&acceptor, config.limits);
+    http_state.serves(&broker);
 
     let addresses: Vec<_> = advertised.iter().map(|at| format!("{}\n", HostPort(&at.host, at.port))).collect();
     print(&addresses.concat())?;
+    let http_address = http.as_ref().map_or_else(|| "off".to_owned(), |http| http.address.to_string());
     for (listener, at) in config.listeners.iter().zip(&advertised) {
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), listener = %listener.bind, advertised = %at, data = %data_dir.display(), "ready");
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), listener = %listener.bind, advertised = %at, http = %http_address, data = %data_dir.display(), "ready");
     }
 
     let signal = tokio::select! {
@@ -116,6 +124,7 @@ async fn serve(config: &Config, data_dir: &Path, files_max: NonZero<usize>, cloc
         }
     };
     tracing::info!("{signal}: stopping");
+    http_state.stops();
     let _ = stop.send(true);
     let end = end(acceptor, accepting, background);
     tokio::select! {

@@ -62,7 +62,8 @@ pub(super) enum Work {
 const PEER: &str = "peer";
 
 /// Conformance targets about our own binary, where another broker has nothing to show, and the one that starts both.
-const OURS_ONLY: &[&str] = &["differential", "field_cases", "ghosts", "heartbeat_cost", PEER, "rebalance", "startup"];
+const OURS_ONLY: &[&str] =
+    &["differential", "field_cases", "ghosts", "heartbeat_cost", "metrics", PEER, "rebalance", "startup"];
 
 /// Suites that wait for clients and clocks most of the time, or need nothing but a processor, and measure nothing; the
 /// longest first. They share the machine with others of these, the rest have it for themselves.
@@ -77,13 +78,14 @@ const SHARING: &[&str] = &[
     "conformance-files",
     "conformance-bad-input",
     "conformance-clients",
+    "conformance-metrics",
     "conformance-command-line",
     "conformance-odd-clients",
     "conformance-codec",
 ];
 
 /// Conformance targets whose tests wait for tools and applications more than for the server, and may run side by side.
-const SIDE_BY_SIDE: &[&str] = &["client_versions", "files", "ghosts", "tools"];
+const SIDE_BY_SIDE: &[&str] = &["client_versions", "files", "ghosts", "metrics", "tools"];
 
 /// The same seed twice, then fixed seeds, then random ones for half a minute. What a random seed finds may be older than
 /// the change at hand; the simulator says so and what to do with it.

@@ -41,6 +41,20 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
     )
     .high(),
     own(
+        "riparian.http.address",
+        Kind::String,
+        "auto",
+        "Where health and metrics are served over HTTP: `host:port`; `off` or nothing for nowhere; `auto` for \
+         `127.0.0.1:9464`, or any free port of that address if that one is taken or the server itself takes any port \
+         (`--port 0`). There is no access control: whoever can connect can read.",
+    ),
+    own(
+        "riparian.metrics.groups.max",
+        Kind::int(0),
+        "1000",
+        "How many groups have metrics of their own; the rest is only in the totals, and a metric says how many that are.",
+    ),
+    own(
         "riparian.replication.cap",
         Kind::Bool,
         "true",

@@ -8,7 +8,7 @@ use std::{
 
 use riparian_metadata::config::{BrokerConfig, Scope, key};
 
-use super::{ConfigErrors, properties::Property};
+use super::{ConfigErrors, http::HTTP_ADDRESS, properties::Property};
 use crate::cli::ServeOptions;
 
 /// Environment variables start with this; the rest is the key in capitals, with `_` for `.`.
@@ -86,6 +86,7 @@ impl Settings {
         let named = [
             ("listeners", &options.listeners, "--listeners"),
             ("advertised.listeners", &options.advertised_listeners, "--advertised-listeners"),
+            (HTTP_ADDRESS, &options.http_address, "--http-address"),
             ("log.dirs", &options.data_dir.as_ref().map(|path| path.display().to_string()), "--data-dir"),
         ];
         for (key, value, flag) in named {

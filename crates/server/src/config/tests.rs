@@ -55,6 +55,7 @@ fn variables_name_kafkas_keys_and_our_own() {
 fn named_flags_stand_for_keys() {
     check_value("", &[], &["--listeners", "PLAINTEXT://localhost:1"], "listeners", "PLAINTEXT://localhost:1");
     check_value("log.dirs=/a", &[], &["--data-dir", "/b"], "log.dirs", "/b");
+    check_value("", &[], &["--http-address", "[::1]:1"], "riparian.http.address", "[::1]:1");
     check_value("", &[], &["--port", "0"], "listeners", "PLAINTEXT://127.0.0.1:0");
     check_value("listeners=PLAINTEXT://[::1]:9092", &[], &["--port", "7"], "listeners", "PLAINTEXT://[::1]:7");
     let combined = "listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER";
@@ -187,4 +188,26 @@ fn a_dump_reads_back_to_the_same_configuration_and_hides_secrets() {
     for (key, value) in config.broker.entries() {
         assert_eq!(again.broker.string(key.name), Some(value), "{}", key.name);
     }
+}
+
+#[test]
+fn http_address_is_checked_before_anything_is_bound() {
+    check_error(
+        "riparian.http.address=9464",
+        &[],
+        &[],
+        "riparian.http.address: \"9464\" is not an address; allowed: host:port (port 0 for any free one), for example \
+         0.0.0.0:9464, or auto, or off (server.properties line 1)",
+    );
+    check_error(
+        "",
+        &[("RIPARIAN_HTTP_ADDRESS", "localhost:7")],
+        &["--listeners", "PLAINTEXT://localhost:7"],
+        "riparian.http.address: localhost:7 has the port of the listener PLAINTEXT://localhost:7; allowed: any other port \
+         (environment variable RIPARIAN_HTTP_ADDRESS)",
+    );
+    for (text, expected) in [("", HttpAddress::Off), ("off", HttpAddress::Off), ("auto", HttpAddress::Auto)] {
+        assert_eq!(load_from(&format!("riparian.http.address={text}"), &[], &[]).unwrap().http, expected);
+    }
+    assert_eq!(load_from("", &[], &[]).unwrap().http, HttpAddress::Auto);
 }

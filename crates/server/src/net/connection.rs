@@ -26,6 +26,7 @@ use std::{
 };
 
 use bytes::{Buf, BufMut, Bytes};
+use riparian_broker::telemetry::Limit;
 use riparian_types::limits::CONNECTION_REQUESTS_MAX;
 use tokio::{
     io::{AsyncRead, ReadBuf},
@@ -33,7 +34,8 @@ use tokio::{
 };
 
 use super::{
-    frames::FrameReader,
+    counters::{Closed, ClosedFor, ConnectionCounters},
+    frames::{BadFrame, FrameReader},
     outbox::{Outbox, Stage},
     port::Port,
 };
@@ -62,19 +64,22 @@ pub(crate) struct Handle {
     pub(crate) outbox: Outbox,
     /// When the connection was last used, in monotonic milliseconds; `u64::MAX` while requests are outstanding.
     pub(crate) last_active: AtomicU64,
+    /// Why the server closes it, if it does.
+    pub(crate) closed_for: ClosedFor,
 }
 
-/// Why a connection ended, as far as it is worth a line.
+/// Why a connection ended, and whether it is worth a line.
 enum End {
     /// The peer left, or we asked it to.
-    Quiet,
+    Quiet(Closed),
     /// The peer did something wrong, or the network did.
-    Peer(String),
+    Told(Closed, String),
 }
 
 pub(crate) struct Task<P: Port> {
     pub(crate) port: Arc<P>,
     pub(crate) clock: Clock,
+    pub(crate) counters: Arc<ConnectionCounters>,
     pub(crate) connection: Arc<P::Connection>,
     pub(crate) handle: Arc<Handle>,
     pub(crate) stream: TcpStream,
@@ -105,7 +110,11 @@ impl<P: Port> Task<P> {
                 Err(end) => break end,
             }
         };
-        if let End::Peer(reason) = end {
+        // Nobody takes the answers that are missing.
+        self.counters.requests_ended.add(io.issued - io.completed);
+        let (End::Quiet(reason) | End::Told(reason, _)) = end;
+        self.counters.close(reason);
+        if let End::Told(_, reason) = end {
             PEER_LINES.run(&self.clock, |suppressed| {
                 tracing::warn!(peer = %self.peer, suppressed, "connection closed: {reason}");
             });
@@ -117,7 +126,7 @@ impl<P: Port> Task<P> {
         self.take_replies(io);
         self.write(io)?;
         if io.stage == Stage::Closing {
-            return Err(End::Quiet);
+            return Err(End::Quiet(self.handle.closed_for.get()));
         }
         let mut handled = 0;
         loop {
@@ -127,7 +136,7 @@ impl<P: Port> Task<P> {
                 handled += 1;
             }
             if let Some(bad) = io.bad.take_if(|_| !io.frames.has_frame()) {
-                return Err(End::Peer(bad));
+                return Err(End::Told(Closed::BadRequest, bad));
             }
             if handled >= FRAMES_PER_TURN || !io.may_read() || !self.read(io)? {
                 break;
@@ -141,9 +150,11 @@ impl<P: Port> Task<P> {
         self.take_replies(io);
         self.write(io)?;
         match io.stage {
-            Stage::Closing => return Err(End::Quiet),
-            Stage::Draining if io.owes_nothing() => return Err(End::Quiet),
-            Stage::Open if io.ended && io.owes_nothing() && !io.frames.has_frame() => return Err(End::Quiet),
+            Stage::Closing => return Err(End::Quiet(self.handle.closed_for.get())),
+            Stage::Draining if io.owes_nothing() => return Err(End::Quiet(Closed::Stopping)),
+            Stage::Open if io.ended && io.owes_nothing() && !io.frames.has_frame() => {
+                return Err(End::Quiet(Closed::Peer));
+            }
             Stage::Open | Stage::Draining => {}
         }
         if io.issued > io.completed {
@@ -170,25 +181,32 @@ impl<P: Port> Task<P> {
         let slot = io.issued;
         io.issued += 1;
         io.is_active = true;
+        self.counters.requests_begun.increment();
         let now = self.clock.now();
         // The broker catches what goes wrong in its shards; what escapes ends this connection, not the server.
         let reason = match catch_unwind(AssertUnwindSafe(|| self.port.handle(now, &self.connection, slot, frame))) {
             Ok(Ok(())) => None,
-            Ok(Err(reason)) => Some(reason.to_string()),
-            Err(_) => Some("the request made the server fail, see the panic above".to_owned()),
+            Ok(Err(reason)) => Some((Closed::BadRequest, reason.to_string())),
+            Err(_) => {
+                let text = "the request made the server fail, see the panic above";
+                Some((Closed::Failure, text.to_owned()))
+            }
         };
         // Replies that were ready at once count against what may wait unsent.
         self.take_replies(io);
-        let Some(reason) = reason else { return Ok(()) };
+        let Some((closed, reason)) = reason else { return Ok(()) };
         // What was answered before is still owed.
         self.write(io)?;
-        Err(End::Peer(reason))
+        Err(End::Told(closed, reason))
     }
 
     fn take_replies(&self, io: &mut Io) {
         let (before, completed) = (io.out.len(), io.completed);
         (io.completed, io.stage) = self.handle.outbox.take(&mut io.out);
-        io.is_active |= io.completed > completed;
+        if io.completed > completed {
+            io.is_active = true;
+            self.counters.requests_ended.add(io.completed - completed);
+        }
         io.unsent_bytes += io.out.range(before..).map(Bytes::len).sum::<usize>();
     }
 
@@ -206,7 +224,12 @@ impl<P: Port> Task<P> {
                 scratch.resize(READ_BYTES, 0);
                 let bytes = read_now(&mut self.stream, scratch)?;
                 // The frames before a bad one are served first.
-                io.bad = io.frames.handle_bytes(&scratch[..bytes]).err().map(|bad| bad.to_string());
+                io.bad = io.frames.handle_bytes(&scratch[..bytes]).err().map(|bad| {
+                    if matches!(bad, BadFrame::TooLong { .. }) {
+                        self.counters.limits.hit(Limit::RequestBytes);
+                    }
+                    bad.to_string()
+                });
                 Ok(bytes)
             }),
         };
@@ -268,9 +291,9 @@ fn if_blocked(error: io::Error) -> Result<(), End> {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
-            Err(End::Quiet)
+            Err(End::Quiet(Closed::Peer))
         }
-        _ => Err(End::Peer(error.to_string())),
+        _ => Err(End::Told(Closed::Network, error.to_string())),
     }
 }
 

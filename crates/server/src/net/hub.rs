@@ -11,12 +11,13 @@ use std::{
 };
 
 use dashmap::DashMap;
-use riparian_broker::{Job, Shell};
+use riparian_broker::{Job, Shell, telemetry::Limit};
 use riparian_types::{MonoMillis, Now};
 use tokio::{runtime, sync::Notify};
 
 use super::{
     connection::Handle,
+    counters::{Closed, ConnectionCounters},
     outbox::Stage,
     port::{ConnectionId, Port, Reply},
 };
@@ -26,10 +27,13 @@ const NEVER: u64 = u64::MAX;
 
 pub(crate) struct Hub {
     pub(crate) clock: Clock,
+    pub(crate) counters: Arc<ConnectionCounters>,
     connections: DashMap<ConnectionId, Arc<Handle>>,
     /// When the broker wants to be called, in monotonic milliseconds.
     wake_at: AtomicU64,
     wake_sooner: Notify,
+    /// Since when the broker is at what was due; [`NEVER`] while it is not.
+    on_time_since: AtomicU64,
     runtime: runtime::Handle,
 }
 
@@ -37,9 +41,11 @@ impl Hub {
     pub(crate) fn new(clock: Clock, runtime: runtime::Handle) -> Arc<Self> {
         Arc::new(Self {
             clock,
+            counters: Arc::default(),
             connections: DashMap::new(),
             wake_at: AtomicU64::new(NEVER),
             wake_sooner: Notify::new(),
+            on_time_since: AtomicU64::new(NEVER),
             runtime,
         })
     }
@@ -59,8 +65,10 @@ impl Hub {
         self.connections.remove(&id);
     }
 
+    /// Lets all connections come to their end because the server stops.
     pub(crate) fn advance_all_to(&self, stage: Stage) {
         for handle in self.handles() {
+            handle.closed_for.set(Closed::Stopping);
             handle.outbox.advance_to(stage);
         }
     }
@@ -77,9 +85,17 @@ impl Hub {
             })
             .collect();
         for handle in &idle {
+            handle.closed_for.set(Closed::Idle);
+            self.counters.limits.hit(Limit::ConnectionIdle);
             handle.outbox.advance_to(Stage::Closing);
         }
         idle.len()
+    }
+
+    /// How long ago something should have been done that is not done yet, in milliseconds.
+    pub(crate) fn late_ms(&self) -> u64 {
+        let oldest = self.wake_at.load(Ordering::Relaxed).min(self.on_time_since.load(Ordering::Relaxed));
+        self.clock.now().mono.since(MonoMillis(oldest))
     }
 
     fn handles(&self) -> Vec<Arc<Handle>> {
@@ -105,7 +121,9 @@ impl Hub {
             // What the broker wants next it says while it is called.
             self.wake_at.store(NEVER, Ordering::Release);
             let now = self.now();
+            self.on_time_since.store(now.mono.0, Ordering::Relaxed);
             let _ = catch_unwind(AssertUnwindSafe(|| port.on_time(now)));
+            self.on_time_since.store(NEVER, Ordering::Relaxed);
             tokio::task::yield_now().await;
         }
     }
@@ -125,6 +143,7 @@ impl Shell for Hub {
         let Some(handle) = self.connections.get(&id).map(|entry| Arc::clone(&entry)) else { return };
         if let Err(second) = handle.outbox.complete(slot, reply) {
             tracing::error!(connection = id.0, "this is a bug: {second}");
+            handle.closed_for.set(Closed::Failure);
             handle.outbox.advance_to(Stage::Closing);
         }
     }

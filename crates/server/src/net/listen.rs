@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
+use riparian_broker::telemetry::Limit;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
@@ -17,6 +18,7 @@ use tokio::{
 
 use super::{
     connection::{PEER_LINES, Task},
+    counters::Refused,
     hub::Hub,
     outbox::Stage,
     port::Port,
@@ -126,7 +128,10 @@ impl<P: Port> Acceptor<P> {
 
     fn accept(&self, name: &str, stream: TcpStream, peer: SocketAddr, tasks: &mut JoinSet<()>) {
         let connections_max = self.limits.connections_max;
+        let counters = &self.hub.counters;
         if self.hub.connection_count() >= connections_max {
+            counters.refuse(Refused::TooMany);
+            counters.limits.hit(Limit::Connections);
             PEER_LINES.run(&self.hub.clock, |suppressed| {
                 tracing::warn!(%peer, suppressed, "connection refused: there are {connections_max} already (max.connections, or the limit of open files)");
             });
@@ -134,9 +139,11 @@ impl<P: Port> Acceptor<P> {
         }
         // A reply is written whole; waiting to join it with another only delays it.
         if let Err(error) = stream.set_nodelay(true) {
+            counters.refuse(Refused::Ended);
             tracing::debug!(%peer, "the connection ended before it began: {error}");
             return;
         }
+        counters.accepted.increment();
         tracing::debug!(%peer, listener = name, "connected");
         let connection = self.port.connected(peer, name);
         let id = P::id(&connection);
@@ -144,6 +151,7 @@ impl<P: Port> Acceptor<P> {
         let task = Task {
             port: Arc::clone(&self.port),
             clock: self.hub.clock,
+            counters: Arc::clone(counters),
             connection,
             handle,
             stream,
@@ -161,8 +169,10 @@ impl<P: Port> Acceptor<P> {
     /// Mostly too many open files: what helps is that connections end, so wait a little.
     async fn accept_failed(&self, error: &io::Error) {
         if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
+            self.hub.counters.refuse(Refused::Ended);
             return;
         }
+        self.hub.counters.refuse(Refused::AcceptFailed);
         PEER_LINES.run(&self.hub.clock, |suppressed| {
             tracing::error!(suppressed, "a connection could not be accepted: {error}");
         });

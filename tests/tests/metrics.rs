@@ -1,0 +1,12 @@
+//! Health, version and metrics over HTTP.
+//!
+//! These are about our own binary only.
+
+mod metrics {
+    mod counters;
+    mod format;
+    mod groups;
+    mod health;
+    mod hostile;
+    mod member;
+}
