@@ -4,6 +4,7 @@
 
 mod metrics {
     mod counters;
+    mod documents;
     mod format;
     mod groups;
     mod health;
