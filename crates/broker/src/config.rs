@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use riparian_group::{config::GroupConfig, pace::MemberCount, telemetry::GroupTelemetry};
+use riparian_group::{
+    config::GroupConfig,
+    limits::{Count, GroupLimits},
+    telemetry::GroupTelemetry,
+};
 use riparian_metadata::config;
 use riparian_types::NodeId;
 
@@ -64,7 +68,14 @@ impl BrokerConfig {
             fast_rebalance: properties.bool("riparian.fast.rebalance"),
             heartbeats_per_second: properties.int("riparian.fast.rebalance.heartbeats.per.second"),
             fence_restarted_processes: properties.bool("riparian.fence.restarted.processes"),
-            members: MemberCount::default(),
+            limits: GroupLimits {
+                groups_max: properties.int("riparian.groups.max").unsigned_abs(),
+                members_max: properties.int("riparian.members.max").unsigned_abs(),
+                member_bytes_max: usize::try_from(properties.int("riparian.member.bytes.max")).unwrap_or(0),
+                groups: Count::default(),
+                streams_members: Count::default(),
+                classic_members: Count::default(),
+            },
             telemetry,
         }
     }

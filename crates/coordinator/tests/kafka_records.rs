@@ -13,7 +13,7 @@ use riparian_group::{
     GroupMachine, GroupSoft,
     command::{Caller, ClientSupport, Command, GroupFilter, StreamsHeartbeat},
     config::{GroupConfig, GroupOverrides},
-    pace::MemberCount,
+    limits::GroupLimits,
     record::{Record, StreamsMemberMetadataValue},
     reply::{GroupState, Reply},
     streams::{TaskLists, Topology},
@@ -73,7 +73,7 @@ fn config() -> GroupConfig {
         fast_rebalance: false,
         fence_restarted_processes: true,
         heartbeats_per_second: 2_000,
-        members: MemberCount::default(),
+        limits: GroupLimits::none(),
         telemetry: GroupTelemetry::default(),
     }
 }

@@ -17,7 +17,7 @@ use riparian_group::{
     GroupMachine, GroupSoft,
     command::{Command, GroupFilter, OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit, StreamsHeartbeat},
     config::{GroupConfig, GroupOverrides},
-    pace::MemberCount,
+    limits::GroupLimits,
     reply::{Effect, Reply, StreamsHeartbeatReply},
     streams::InternalTopic,
     telemetry::GroupTelemetry,
@@ -95,7 +95,7 @@ fn config(is_hasty: bool, fast_rebalance: bool) -> GroupConfig {
         fast_rebalance,
         fence_restarted_processes: true,
         heartbeats_per_second: 2_000,
-        members: MemberCount::default(),
+        limits: GroupLimits::none(),
         telemetry: GroupTelemetry::default(),
     }
 }

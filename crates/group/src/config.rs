@@ -5,7 +5,7 @@ use alloc::{
     vec::Vec,
 };
 
-use crate::{pace::MemberCount, telemetry::GroupTelemetry};
+use crate::{limits::GroupLimits, telemetry::GroupTelemetry};
 
 /// The server's settings (`group.streams.*`, `group.*` of classic groups, `offsets.*`), fixed while it runs. Times in
 /// milliseconds.
@@ -69,8 +69,8 @@ pub struct GroupConfig {
     pub heartbeats_per_second: i32,
     /// `riparian.fence.restarted.processes`: a process that is back need not wait for the sessions of its old members.
     pub fence_restarted_processes: bool,
-    /// The members of all machines that share these settings.
-    pub members: MemberCount,
+    /// What all machines that share these settings may hold together.
+    pub limits: GroupLimits,
     /// What is counted of the groups of all machines that share these settings.
     pub telemetry: GroupTelemetry,
 }

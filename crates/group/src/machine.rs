@@ -23,6 +23,7 @@ use crate::{
     command::Command,
     config::{GroupConfig, GroupOverrides, Settings},
     group::{Group, GroupKind, inconsistent},
+    limits::Counted,
     record::{MemberState, Record},
     reply::{Effect, Reply},
     soft::GroupSoft,
@@ -37,6 +38,8 @@ pub struct GroupMachine {
     /// Derived: the streams groups whose topologies require a topic.
     groups_by_topic: BTreeMap<TopicName, BTreeSet<GroupId>>,
     damaged: BTreeMap<GroupId, Damage>,
+    /// This machine's part of the count of the whole server.
+    counted: Counted,
 }
 
 /// A group whose records contradict each other.
@@ -68,8 +71,14 @@ impl PartialEq for GroupMachine {
 
 impl GroupMachine {
     /// A machine without groups.
-    pub const fn new(config: Arc<GroupConfig>) -> Self {
-        Self { config, groups: BTreeMap::new(), groups_by_topic: BTreeMap::new(), damaged: BTreeMap::new() }
+    pub fn new(config: Arc<GroupConfig>) -> Self {
+        Self {
+            config,
+            groups: BTreeMap::new(),
+            groups_by_topic: BTreeMap::new(),
+            damaged: BTreeMap::new(),
+            counted: Counted::default(),
+        }
     }
 
     /// Why commands to this group are refused, if they are.
@@ -81,6 +90,16 @@ impl GroupMachine {
     /// The groups that could not be loaded.
     pub(crate) fn damaged_groups(&self) -> impl Iterator<Item = &GroupId> {
         self.damaged.keys()
+    }
+
+    /// Whether there is such a group, loaded or not.
+    pub(crate) fn has_group(&self, group_id: &GroupId) -> bool {
+        self.groups.contains_key(group_id) || self.damaged.contains_key(group_id)
+    }
+
+    /// Keeps the count of the whole server.
+    fn count_groups(&mut self) {
+        self.counted.set(&self.config.limits.groups, self.groups.len() + self.damaged.len());
     }
 
     /// Everything that must be deleted for the group to be forgotten; `None` if there is no such group.
@@ -361,7 +380,7 @@ impl Machine for GroupMachine {
     fn decide(&self, soft: &mut GroupSoft, now: Now, command: Command) -> Decision<Self> {
         self.catch_up_lives(soft);
         let decision = self.answer(soft, now, command);
-        soft.count_members(&self.config.members);
+        soft.count_members(&self.config.limits);
         soft.lives.note(&decision.records, now.mono);
         decision
     }
@@ -372,6 +391,7 @@ impl Machine for GroupMachine {
         if let Err(error) = &result {
             self.put_aside(&group_id, error.reason.clone(), Some(Key::of(record).0));
         }
+        self.count_groups();
         result
     }
 
@@ -381,6 +401,7 @@ impl Machine for GroupMachine {
 
     fn quarantine(&mut self, scope: GroupId, reason: String, tombstone: Option<&Record>) {
         self.put_aside(&scope, reason, tombstone.map(|record| Key::of(record).0));
+        self.count_groups();
     }
 
     fn loaded(&self, soft: &mut GroupSoft, now: Now) {
@@ -407,7 +428,7 @@ impl Machine for GroupMachine {
         let interval_ms = self.config.offsets_retention_check_interval_ms.max(1);
         soft.sweep.next = Some(now.mono.plus_ms(interval_ms));
         self.begin_lives(soft, now.mono);
-        soft.count_members(&self.config.members);
+        soft.count_members(&self.config.limits);
     }
 
     fn next_deadline(&self, soft: &GroupSoft) -> Option<MonoMillis> {
@@ -430,7 +451,7 @@ impl Machine for GroupMachine {
             None if soft.sweep.next.is_some_and(|next| next <= now.mono) => self.sweep(soft, now),
             None => Decision::nothing(),
         };
-        soft.count_members(&self.config.members);
+        soft.count_members(&self.config.limits);
         soft.lives.note(&decision.records, now.mono);
         decision
     }

@@ -14,6 +14,7 @@ use riparian_types::{
 use crate::{
     command::{OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit},
     group::{Found, Group},
+    limits::NoRoom,
     machine::GroupMachine,
     record::{CommittedOffsetValue, Record},
     reply::{
@@ -167,7 +168,9 @@ impl GroupMachine {
         let is_from_outside = commit.member_epoch.0 < 0;
         match self.find(soft, &commit.group_id) {
             Found::Nothing => match (is_from_outside, commit.knows_member_epochs) {
-                (true, _) => Ok(()),
+                (true, _) => {
+                    self.check_room_for_group(&commit.group_id).map_err(|NoRoom(text)| OffsetCommitError::NoRoom(text))
+                }
                 (false, true) => Err(OffsetCommitError::GroupIdNotFound),
                 (false, false) => Err(OffsetCommitError::IllegalGeneration),
             },

@@ -4,52 +4,12 @@
 //! for. Kafka keeps it fixed at five seconds; here it is as short as a budget of heartbeats for the whole server allows,
 //! and shorter still while a group is on its way.
 
-use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, Ordering};
-
 use crate::config::{GroupConfig, Settings};
 
 /// The shortest interval of a group in which tasks move.
 const MOVING_MS: i64 = 100;
 /// The shortest interval of a group that is at rest.
 const STABLE_MS: i64 = 500;
-
-/// Counts the members of all machines of a server; clones count together.
-#[derive(Clone, Debug, Default)]
-pub struct MemberCount(Arc<AtomicU32>);
-
-impl MemberCount {
-    fn get(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// One machine's part of the count; taken back when it is dropped.
-#[derive(Debug, Default)]
-pub(crate) struct Counted {
-    part: u32,
-    total: MemberCount,
-}
-
-impl Counted {
-    /// Sets the part. Costs nothing if it is the same as before.
-    pub(crate) fn set(&mut self, total: &MemberCount, part: usize) {
-        let part = u32::try_from(part).unwrap_or(u32::MAX);
-        if part == self.part {
-            return;
-        }
-        self.total.0.fetch_sub(self.part, Ordering::Relaxed);
-        self.total = total.clone();
-        self.total.0.fetch_add(part, Ordering::Relaxed);
-        self.part = part;
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.total.0.fetch_sub(self.part, Ordering::Relaxed);
-    }
-}
 
 /// How long after the end of a delay members report: by then the target is there.
 const WAKE_MS: i64 = 20;
@@ -80,6 +40,6 @@ pub(crate) fn heartbeat_interval_ms(config: &GroupConfig, settings: &Settings<'_
         Pace::Waiting(ms) => ms.saturating_add(WAKE_MS).max(MOVING_MS),
     };
     let budget = i64::from(config.heartbeats_per_second.max(1));
-    let affordable = i64::from(config.members.get()) * 1000 / budget;
+    let affordable = i64::from(config.limits.streams_members.get()) * 1000 / budget;
     configured.min(i32::try_from(affordable.max(shortest)).unwrap_or(i32::MAX))
 }

@@ -205,6 +205,8 @@ pub enum ClassicJoinError {
     GroupMaxSizeReached,
     /// A newer join of the same member takes this one's place.
     Superseded,
+    /// The member has more to say about itself than is kept.
+    TooLarge(String),
     /// The group's records could not be loaded.
     Internal(String),
 }
@@ -236,6 +238,8 @@ pub enum ClassicMemberError {
     InconsistentGroupProtocol,
     /// The member must join again.
     RebalanceInProgress,
+    /// The leader gives a member more than is kept.
+    TooLarge(String),
     /// The group's records could not be loaded.
     Internal(String),
 }
@@ -409,6 +413,8 @@ pub enum OffsetCommitError {
     StaleMemberEpoch,
     /// The request's version can't carry a member epoch.
     UnsupportedVersion,
+    /// The server has as many groups as it may have, and this would be another.
+    NoRoom(String),
     /// The group's records could not be loaded.
     Internal(String),
 }

@@ -9,10 +9,10 @@ use crate::{
     config::GroupOverrides,
     creation::Creations,
     expiry::Sweep,
-    pace::{Counted, MemberCount},
+    limits::{Counted, GroupLimits},
     streams::{TaskOffset, configured::ConfiguredTopology, metadata_hash::TopicHashes},
     telemetry::Lives,
-    timers::{Timer, Timers},
+    timers::{Sessions, Timer, Timers},
 };
 
 /// The soft state of a [`crate::GroupMachine`].
@@ -30,8 +30,8 @@ pub struct GroupSoft {
     pub(crate) timers: Timers,
     pub(crate) creations: Creations,
     pub(crate) sweep: Sweep,
-    /// How many members have a session, for the count of the whole server.
-    pub(crate) counted: Counted,
+    /// This machine's part of the counts of the whole server.
+    counted: [Counted; 2],
     pub(crate) lives: Lives,
 }
 
@@ -209,9 +209,12 @@ impl GroupSoft {
         member.is_some_and(|member| matches!(member.link, Link::Closed(_)))
     }
 
-    /// Keeps the count of the whole server.
-    pub(crate) fn count_members(&mut self, total: &MemberCount) {
-        self.counted.set(total, self.timers.sessions());
+    /// Keeps the counts of the whole server.
+    pub(crate) fn count_members(&mut self, limits: &GroupLimits) {
+        let Sessions { streams, classic } = self.timers.sessions();
+        let [of_streams, of_classic] = &mut self.counted;
+        of_streams.set(&limits.streams_members, streams);
+        of_classic.set(&limits.classic_members, classic);
     }
 
     /// Forgets a group and its timers.

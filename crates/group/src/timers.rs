@@ -33,7 +33,31 @@ pub(crate) enum Timer {
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     slots: BTreeSet<(MonoMillis, Timer)>,
-    sessions: usize,
+    sessions: Sessions,
+}
+
+/// How many sessions there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sessions {
+    /// Of members of streams groups.
+    pub(crate) streams: usize,
+    /// Of members of classic groups, and of those that were given an id to join with.
+    pub(crate) classic: usize,
+}
+
+impl Sessions {
+    fn of(&mut self, timer: &Timer) -> Option<&mut usize> {
+        match timer {
+            Timer::Session(..) => Some(&mut self.streams),
+            Timer::ClassicSession(..) => Some(&mut self.classic),
+            Timer::ClassicJoin(_)
+            | Timer::ClassicSync(_)
+            | Timer::InitialDelay(_)
+            | Timer::Rebalance(..)
+            | Timer::Ghosts(..)
+            | Timer::Refresh(_) => None,
+        }
+    }
 }
 
 impl Timers {
@@ -42,7 +66,7 @@ impl Timers {
     }
 
     /// How many sessions there are.
-    pub(crate) const fn sessions(&self) -> usize {
+    pub(crate) const fn sessions(&self) -> Sessions {
         self.sessions
     }
 
@@ -51,14 +75,19 @@ impl Timers {
             return None;
         }
         let (_, timer) = self.slots.pop_first()?;
-        self.sessions -= usize::from(timer.is_session());
+        if let Some(count) = self.sessions.of(&timer) {
+            *count -= 1;
+        }
         Some(timer)
     }
 
     pub(crate) fn arm(&mut self, deadline: MonoMillis, timer: Timer) {
-        let is_session = timer.is_session();
-        let is_new = self.slots.insert((deadline, timer));
-        self.sessions += usize::from(is_session && is_new);
+        let count = self.sessions.of(&timer);
+        if self.slots.insert((deadline, timer))
+            && let Some(count) = count
+        {
+            *count += 1;
+        }
     }
 
     /// How many concern classic groups.
@@ -70,14 +99,11 @@ impl Timers {
     }
 
     pub(crate) fn disarm(&mut self, deadline: MonoMillis, timer: Timer) {
-        let is_session = timer.is_session();
-        let was_there = self.slots.remove(&(deadline, timer));
-        self.sessions -= usize::from(is_session && was_there);
-    }
-}
-
-impl Timer {
-    const fn is_session(&self) -> bool {
-        matches!(self, Self::Session(..))
+        let count = self.sessions.of(&timer);
+        if self.slots.remove(&(deadline, timer))
+            && let Some(count) = count
+        {
+            *count -= 1;
+        }
     }
 }

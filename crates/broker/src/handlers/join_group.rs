@@ -111,6 +111,7 @@ fn error_code(error: &ClassicJoinError) -> ErrorCode {
         ClassicJoinError::FencedInstanceId => ErrorCode::FencedInstanceId,
         ClassicJoinError::InconsistentGroupProtocol => ErrorCode::InconsistentGroupProtocol,
         ClassicJoinError::GroupMaxSizeReached => ErrorCode::GroupMaxSizeReached,
+        ClassicJoinError::TooLarge(_) => ErrorCode::PolicyViolation,
         ClassicJoinError::Superseded => ErrorCode::RebalanceInProgress,
         // Told in the log when the group was loaded.
         ClassicJoinError::Internal(_) => ErrorCode::UnknownServerError,

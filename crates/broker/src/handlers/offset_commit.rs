@@ -136,6 +136,7 @@ fn error_code(error: &OffsetCommitError) -> ErrorCode {
         OffsetCommitError::RebalanceInProgress => ErrorCode::RebalanceInProgress,
         OffsetCommitError::StaleMemberEpoch => ErrorCode::StaleMemberEpoch,
         OffsetCommitError::UnsupportedVersion => ErrorCode::UnsupportedVersion,
+        OffsetCommitError::NoRoom(_) => ErrorCode::PolicyViolation,
         // Told in the log when the group was loaded.
         OffsetCommitError::Internal(_) => ErrorCode::UnknownServerError,
         other => {

@@ -92,6 +92,7 @@ pub(super) fn error_code(error: &ClassicMemberError) -> ErrorCode {
         ClassicMemberError::IllegalGeneration => ErrorCode::IllegalGeneration,
         ClassicMemberError::InconsistentGroupProtocol => ErrorCode::InconsistentGroupProtocol,
         ClassicMemberError::RebalanceInProgress => ErrorCode::RebalanceInProgress,
+        ClassicMemberError::TooLarge(_) => ErrorCode::PolicyViolation,
         // Told in the log when the group was loaded.
         ClassicMemberError::Internal(_) => ErrorCode::UnknownServerError,
         other => {

@@ -18,6 +18,7 @@ use crate::{
     command::ClassicJoin,
     config::GroupConfig,
     group::Found,
+    limits::{self, NoRoom},
     machine::GroupMachine,
     record::{ClassicGroupValue, Record},
     reply::{ClassicJoinError, ClassicJoinRefusal, ClassicJoinReply, ClassicMemberError, Reply},
@@ -72,7 +73,10 @@ impl GroupMachine {
                 return refused(MemberId::default(), ClassicJoinError::InconsistentGroupProtocol, scope);
             }
             Found::OffsetsOnly => Before::Offsets,
-            Found::Nothing => Before::Nothing,
+            Found::Nothing => match self.check_room_for_group(&group_id) {
+                Ok(()) => Before::Nothing,
+                Err(_) => return refused(MemberId::default(), ClassicJoinError::GroupMaxSizeReached, scope),
+            },
             Found::Streams(streams) => {
                 streams.tombstones(&group_id, &mut decision.records);
                 Before::Nothing
@@ -111,7 +115,8 @@ fn check_request(config: &GroupConfig, join: &ClassicJoin) -> Result<(), Classic
     if timeout_ms < config.classic_session_timeout_min_ms || timeout_ms > config.classic_session_timeout_max_ms {
         return Err(ClassicJoinError::InvalidSessionTimeout);
     }
-    Ok(())
+    let bytes = limits::protocols_bytes(&join.protocols);
+    config.check_member_bytes("The subscription", bytes).map_err(|NoRoom(text)| ClassicJoinError::TooLarge(text))
 }
 
 /// A member that names a protocol twice counts once.
@@ -157,13 +162,17 @@ impl Work<'_> {
         }
         let name = join.instance_id.as_deref().unwrap_or(&join.caller.client_id);
         let member_id = new_member_id(name, &join.fresh_id);
-        match &join.instance_id {
-            Some(instance) => match self.group.static_members.get(instance).cloned() {
-                Some(holder) => self.take_over(waiter, join, &holder, member_id),
-                None => self.add(waiter, join, member_id, false),
-            },
-            None if join.support.given_id => self.give_id(waiter, &join, member_id),
-            None => self.add(waiter, join, member_id, false),
+        let holder = join.instance_id.as_ref().and_then(|instance| self.group.static_members.get(instance).cloned());
+        if let Some(holder) = holder {
+            return self.take_over(waiter, join, &holder, member_id);
+        }
+        if self.config.check_room_for_member().is_err() {
+            return self.refuse_join(waiter, MemberId::default(), ClassicJoinError::GroupMaxSizeReached);
+        }
+        if join.instance_id.is_none() && join.support.given_id {
+            self.give_id(waiter, &join, member_id);
+        } else {
+            self.add(waiter, join, member_id, false);
         }
     }
 

@@ -11,6 +11,7 @@ use riparian_types::{
 use super::{ClassicGroupState, MemberAssignment, group::Wait, rebalance::Work};
 use crate::{
     command::ClassicSync,
+    limits::{self, NoRoom},
     machine::GroupMachine,
     reply::{ClassicMemberError, Reply},
     soft::GroupSoft,
@@ -33,6 +34,10 @@ impl GroupMachine {
         let scope = Some(group_id.clone());
         if let Some(damage) = self.damage(&group_id) {
             return refused(ClassicMemberError::Internal(damage), scope);
+        }
+        let bytes = limits::assignment_bytes(&sync.assignments);
+        if let Err(NoRoom(text)) = self.config.check_member_bytes("An assignment", bytes) {
+            return refused(ClassicMemberError::TooLarge(text), scope);
         }
         let mut decision = Decision::nothing();
         let done = self.work_on(soft, now, &group_id, &mut decision, |work| {

@@ -18,6 +18,7 @@ use crate::{
     command::StreamsHeartbeat,
     config::Settings,
     group::{Found, GroupKind},
+    limits::NoRoom,
     machine::GroupMachine,
     pace::{self, Pace},
     record::{MemberState, Record},
@@ -57,7 +58,7 @@ impl GroupMachine {
         waiter: Waiter,
         heartbeat: Box<StreamsHeartbeat>,
     ) -> Decision<Self> {
-        if let Err(error) = validate::check_request(&heartbeat) {
+        if let Err(error) = validate::check_request(&self.config, &heartbeat) {
             return Decision::reply(waiter, None, Reply::StreamsHeartbeat(Err(error)));
         }
         let scope = Some(heartbeat.group_id.clone());
@@ -369,14 +370,19 @@ fn check_size(
     let instance = heartbeat.instance_id.as_ref();
     let is_known = instance.is_some_and(|instance| group.static_members.contains_key(instance))
         || group.members.contains_key(&heartbeat.member_id);
-    let max = machine.config.members_max;
-    if is_known || i64::try_from(group.members.len()).unwrap_or(i64::MAX) < i64::from(max) {
+    if is_known {
         return Ok(());
     }
-    Err(StreamsHeartbeatError::GroupMaxSizeReached(format!(
-        "Group {} has reached its maximum of {max} members (group.streams.max.size).",
-        heartbeat.group_id
-    )))
+    let max = machine.config.members_max;
+    if i64::try_from(group.members.len()).unwrap_or(i64::MAX) >= i64::from(max) {
+        return Err(StreamsHeartbeatError::GroupMaxSizeReached(format!(
+            "Group {} has reached its maximum of {max} members (group.streams.max.size).",
+            heartbeat.group_id
+        )));
+    }
+    let room = machine.config.check_room_for_member();
+    let room = room.and_then(|()| machine.check_room_for_group(&heartbeat.group_id));
+    room.map_err(|NoRoom(text)| StreamsHeartbeatError::GroupMaxSizeReached(text))
 }
 
 /// Where the member stands before this heartbeat moves it.

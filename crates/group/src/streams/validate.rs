@@ -8,6 +8,8 @@ use riparian_types::{MemberEpoch, limits::TOPIC_PARTITIONS_MAX};
 
 use crate::{
     command::StreamsHeartbeat,
+    config::GroupConfig,
+    limits::{self, NoRoom},
     reply::StreamsHeartbeatError,
     streams::{CopartitionGroup, Subtopology, TaskIds, TaskOffset, Topology},
     tasks::SUBTOPOLOGIES_MAX,
@@ -16,7 +18,7 @@ use crate::{
 use StreamsHeartbeatError::{InvalidRequest, InvalidTopology};
 
 /// Checks everything that can be seen from the request alone.
-pub(super) fn check_request(heartbeat: &StreamsHeartbeat) -> Result<(), StreamsHeartbeatError> {
+pub(super) fn check_request(config: &GroupConfig, heartbeat: &StreamsHeartbeat) -> Result<(), StreamsHeartbeatError> {
     if let Some(topology) = &heartbeat.topology {
         check_no_patterns(topology)?;
     }
@@ -48,7 +50,16 @@ pub(super) fn check_request(heartbeat: &StreamsHeartbeat) -> Result<(), StreamsH
             "Topology can only be given when (re-)joining with MemberEpoch 0, but MemberEpoch is {epoch}."
         )));
     }
-    heartbeat.topology.as_ref().map_or(Ok(()), check_topology)
+    heartbeat.topology.as_ref().map_or(Ok(()), check_topology)?;
+    check_bytes(config, heartbeat)
+}
+
+/// Checks that what is to be kept of the member may be kept.
+fn check_bytes(config: &GroupConfig, heartbeat: &StreamsHeartbeat) -> Result<(), StreamsHeartbeatError> {
+    let topology = heartbeat.topology.as_ref().map_or(0, limits::topology_bytes);
+    config.check_member_bytes("The topology", topology).map_err(|NoRoom(text)| InvalidTopology(text))?;
+    let told = limits::heartbeat_bytes(heartbeat);
+    config.check_member_bytes("What the member tells of itself", told).map_err(|NoRoom(text)| InvalidRequest(text))
 }
 
 /// Checks that no task is listed twice; nothing else about offsets is checked.

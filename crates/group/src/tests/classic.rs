@@ -180,6 +180,7 @@ fn join_error(error: &ClassicJoinError) -> &'static str {
         ClassicJoinError::InconsistentGroupProtocol => "INCONSISTENT_GROUP_PROTOCOL",
         ClassicJoinError::GroupMaxSizeReached => "GROUP_MAX_SIZE_REACHED",
         ClassicJoinError::Superseded => "REBALANCE_IN_PROGRESS",
+        ClassicJoinError::TooLarge(_) => "POLICY_VIOLATION",
         ClassicJoinError::Internal(_) => "UNKNOWN_SERVER_ERROR",
     }
 }
@@ -192,6 +193,7 @@ fn member_error(error: &ClassicMemberError) -> &'static str {
         ClassicMemberError::IllegalGeneration => "ILLEGAL_GENERATION",
         ClassicMemberError::InconsistentGroupProtocol => "INCONSISTENT_GROUP_PROTOCOL",
         ClassicMemberError::RebalanceInProgress => "REBALANCE_IN_PROGRESS",
+        ClassicMemberError::TooLarge(_) => "POLICY_VIOLATION",
         ClassicMemberError::Internal(_) => "UNKNOWN_SERVER_ERROR",
     }
 }

@@ -195,6 +195,7 @@ pub(crate) fn commit_error(error: &OffsetCommitError) -> &'static str {
         OffsetCommitError::RebalanceInProgress => "REBALANCE_IN_PROGRESS",
         OffsetCommitError::StaleMemberEpoch => "STALE_MEMBER_EPOCH",
         OffsetCommitError::UnsupportedVersion => "UNSUPPORTED_VERSION",
+        OffsetCommitError::NoRoom(_) => "POLICY_VIOLATION",
         OffsetCommitError::Internal(_) => "UNKNOWN_SERVER_ERROR",
     }
 }

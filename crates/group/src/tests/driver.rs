@@ -19,7 +19,7 @@ use crate::{
     GroupMachine, GroupSoft,
     command::Command,
     config::GroupConfig,
-    pace::MemberCount,
+    limits::GroupLimits,
     record::Record,
     reply::{Effect, Reply},
     telemetry::GroupTelemetry,
@@ -61,7 +61,7 @@ pub(crate) fn config() -> GroupConfig {
         fast_rebalance: false,
         fence_restarted_processes: true,
         heartbeats_per_second: 2_000,
-        members: MemberCount::default(),
+        limits: GroupLimits::none(),
         telemetry: GroupTelemetry::default(),
     }
 }

@@ -203,6 +203,11 @@ impl Target for Run {
                 "riparian.fence.restarted.processes" => self.config.fence_restarted_processes = value > 0,
                 "riparian.fast.rebalance" => self.config.fast_rebalance = value > 0,
                 "riparian.fast.rebalance.heartbeats.per.second" => self.config.heartbeats_per_second = value,
+                "riparian.groups.max" => self.config.limits.groups_max = u32::try_from(value).unwrap_or(0),
+                "riparian.members.max" => self.config.limits.members_max = u32::try_from(value).unwrap_or(0),
+                "riparian.member.bytes.max" => {
+                    self.config.limits.member_bytes_max = usize::try_from(value).unwrap_or(0);
+                }
                 "offsets.retention.check.interval.ms" => {
                     self.config.offsets_retention_check_interval_ms = value.into();
                 }

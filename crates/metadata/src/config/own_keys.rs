@@ -1,6 +1,6 @@
 //! The server's keys that are ours.
 
-use super::{ConfigKey, Kind};
+use super::{ConfigKey, Kind, Unit};
 
 const fn own(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> ConfigKey {
     ConfigKey::broker(name, kind, default, doc)
@@ -41,12 +41,33 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
     )
     .high(),
     own(
+        "riparian.groups.max",
+        Kind::int(1),
+        "100000",
+        "Most groups of all types together, those that are only committed offsets included. A join or a commit that would \
+         make another is refused; groups that are there stay.",
+    ),
+    own(
         "riparian.http.address",
         Kind::String,
         "auto",
         "Where health and metrics are served over HTTP: `host:port`; `off` or nothing for nowhere; `auto` for \
          `127.0.0.1:9464`, or any free port of that address if that one is taken or the server itself takes any port \
          (`--port 0`). There is no access control: whoever can connect can read.",
+    ),
+    own(
+        "riparian.member.bytes.max",
+        Kind::int(1024),
+        "1048576",
+        "Most bytes that are kept of what one member of a group says of itself: a topology, or tags, endpoint and task \
+         offsets; of a classic group the subscription, or the assignment that it is given.",
+    )
+    .unit(Unit::Bytes),
+    own(
+        "riparian.members.max",
+        Kind::int(1),
+        "200000",
+        "Most members of all groups together. Further ones are refused; members that are there stay.",
     ),
     own(
         "riparian.metrics.groups.max",
