@@ -81,16 +81,6 @@ pub(crate) fn soak(target: &str, repeat: u32, settings: &[(&str, &str)]) -> Resu
     Runner { against: Against::Riparian, repeat, filter: None, settings }.run(&[suite])
 }
 
-/// A comparison, which is no test; what it prints is shown as it comes.
-pub(crate) fn bench(target: &str, settings: &[(&str, &str)]) -> Result<()> {
-    let scratch = Scratch::new("riparian-tests")?;
-    let mut command = shell::cargo();
-    command.args(["test", "--quiet", "--package", "riparian-tests", "--test", target]);
-    command.envs(environment(Against::Riparian, &[])?).envs(settings.iter().copied());
-    command.env("TMPDIR", scratch.path()).env("RUST_BACKTRACE", "0");
-    if command.status()?.success() { Ok(()) } else { bail!("the comparison failed, see above") }
-}
-
 /// How many suites run at a time, of those that may share the machine.
 const LANES: usize = 3;
 
@@ -296,6 +286,11 @@ fn environment(against: Against, suites: &[Suite]) -> Result<Vec<(String, PathBu
 /// The optimised server binary: what people run is what is tested.
 pub(crate) fn build_server() -> Result<PathBuf> {
     build("the server", &["--package", "riparian-server"], "riparian")
+}
+
+/// The program that measures the server.
+pub(crate) fn build_bench() -> Result<PathBuf> {
+    build("the benchmarks", &["--package", "riparian-bench"], "riparian-bench")
 }
 
 /// The program whose instructions are counted to see what a steady heartbeat costs.

@@ -3,6 +3,7 @@
 //! Each word is a module of its own; this file only picks one and prints what went wrong.
 //! Standard output carries results, standard error carries talk.
 
+mod bench;
 mod ci;
 mod codegen;
 mod demo;
@@ -48,8 +49,8 @@ enum Word {
     Fuzz(fuzz::Options),
     /// Run something much longer than the tests do
     Soak(SoakOptions),
-    /// Time something, beside Apache Kafka in the same run
-    Bench(BenchOptions),
+    /// Measure the server, beside Apache Kafka and an echo server in the same run; figures go to docs/benchmarks.md
+    Bench(bench::Options),
     /// What the pipeline runs: all that `test` runs, or the quick part of it
     Ci(ci::CiOptions),
 }
@@ -92,28 +93,6 @@ enum Soak {
     },
 }
 
-#[derive(Args)]
-struct BenchOptions {
-    #[command(subcommand)]
-    what: Bench,
-}
-
-#[derive(Subcommand)]
-enum Bench {
-    /// How long the tasks of an instance that leaves stand still, with default settings
-    Leave {
-        /// How often an instance leaves each of the two
-        #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-        rounds: u32,
-    },
-}
-
-fn bench(options: &BenchOptions) -> Result<()> {
-    match options.what {
-        Bench::Leave { rounds } => ci::bench("bench_leave", &[("RIPARIAN_ROUNDS", &rounds.to_string())]),
-    }
-}
-
 fn soak(options: &SoakOptions) -> Result<()> {
     match &options.what {
         Soak::Clients { runs } => ci::soak("client_versions", *runs, &[]),
@@ -151,7 +130,7 @@ fn main() -> ExitCode {
         Word::Test(options) => ci::test(&options),
         Word::Fuzz(options) => fuzz::fuzz(&options),
         Word::Soak(options) => soak(&options),
-        Word::Bench(options) => bench(&options),
+        Word::Bench(options) => bench::run(&options),
         Word::Ci(options) => ci::ci(&options),
     };
     report(result)
