@@ -43,7 +43,7 @@ fn the_process_tells_of_itself() {
 
 #[test]
 fn connections_are_counted_by_how_they_end() {
-    let server = Server::start(&[("socket.request.max.bytes", "10000"), ("connections.max.idle.ms", "1500")]);
+    let server = Server::start(&[("socket.request.max.bytes", "10000"), ("connections.max.idle.ms", "3000")]);
     let port = server.http_port();
     let closed = |scrape: &Scrape, reason: &str| scrape.sum("riparian_connections_closed_total", &[("reason", reason)]);
     let hits = |scrape: &Scrape, limit: &str| scrape.sum("riparian_limit_hits_total", &[("limit", limit)]);

@@ -1,11 +1,11 @@
 //! Where HTTP is served, and what it says of the server.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use riparian_tests::{
-    Connection, Finished, Program, Scrape, Server, create_topic_request, create_topics, free_port, http_get,
-    http_port_of, riparian,
+    Connection, Finished, HttpAnswer, Program, Scrape, Server, create_topic_request, create_topics, free_port,
+    http_get, http_port_of, riparian,
 };
 
 use super::member::commit_offset;
@@ -28,13 +28,25 @@ fn check_refused(finished: &Finished, code: i32, words: &[&str]) {
     }
 }
 
+/// A machine that has no time for the server for a second is not well either, so it may take more than one look.
+fn until_well(port: u16, path: &str) -> HttpAnswer {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let answer = http_get(port, path);
+        if answer.status == 200 {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "{path} within {LIMIT:?}: {answer:?}");
+    }
+}
+
 #[test]
 fn health_readiness_and_version_are_told() {
     let server = Server::start(&[]);
     let port = server.http_port();
     for path in ["/healthz", "/readyz"] {
-        let answer = http_get(port, path);
-        assert_eq!((answer.status, answer.body.as_str()), (200, "ok\n"), "{path}: {answer:?}");
+        let answer = until_well(port, path);
+        assert_eq!(answer.body, "ok\n", "{path}");
     }
     let version = http_get(port, "/version");
     assert_eq!(version.status, 200);
@@ -53,7 +65,8 @@ fn unless_told_otherwise_it_is_served_somewhere_on_loopback() {
     let second = serve(&["--port", &free_port().to_string()], &dir.path().join("data"));
     let (one, other) = (first.http_port(), http_port_of(&second));
     assert_ne!(one, other);
-    assert_eq!((http_get(one, "/healthz").status, http_get(other, "/healthz").status), (200, 200));
+    until_well(one, "/healthz");
+    until_well(other, "/healthz");
     assert_eq!(second.stdout().len(), 1, "only the server's own address: {:?}", second.stdout());
 }
 
@@ -109,7 +122,8 @@ fn a_shard_with_a_damaged_log_is_named_and_the_rest_is_served() {
     let port = server.http_port();
     let ready = http_get(port, "/readyz");
     assert_eq!((ready.status, ready.body.as_str()), (503, "group shard 0 is offline: its log is damaged\n"));
-    assert_eq!(http_get(port, "/healthz").status, 200, "a restart would not help");
+    // A restart would not help.
+    until_well(port, "/healthz");
     let mut connection = Connection::open(server.port());
     connection.send_frame(&create_topic_request(1, "served"));
     assert!(connection.read_frame().is_some());

@@ -418,6 +418,26 @@ async fn the_earliest_wake_up_wins() {
 }
 
 #[tokio::test]
+async fn what_is_due_and_not_done_is_late() {
+    let server = Server::start(LIMITS);
+    let (fake, hub) = (Arc::clone(&server.fake), Arc::clone(&server.fake.hub));
+    assert_eq!(hub.late_ms(), 0, "nothing is due");
+    hub.wake_at(hub.now().mono.plus_ms(3_600_000));
+    assert_eq!(hub.late_ms(), 0, "what is due in an hour is not late");
+    hub.wake_at(hub.now().mono);
+    let waits = async {
+        while hub.late_ms() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), waits).await.expect("nobody does what is due");
+    let timer = tokio::spawn(async move { fake.hub.run_timer(&*fake).await });
+    server.fake.until("the timer went off", |fake| fake.timers.lock().unwrap().len() == 1).await;
+    timer.abort();
+    assert_eq!(hub.late_ms(), 0, "it is done");
+}
+
+#[tokio::test]
 async fn jobs_run_beside_each_other_and_survive_a_panic() {
     let server = Server::start(LIMITS);
     let hub = &server.fake.hub;
