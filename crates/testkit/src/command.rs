@@ -257,9 +257,27 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A value: `''` is nothing, `_` inside stands for a space.
+/// A value: `''` is nothing, `%20` stands for a space, and so on with other characters below 256.
 pub(crate) fn text(value: &str) -> String {
-    if value == "''" { String::new() } else { value.replace("%20", " ") }
+    if value == "''" {
+        return String::new();
+    }
+    let mut parts = value.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let code = part.get(..2).filter(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(code) => {
+                text.push(char::from(code));
+                text.push_str(&part[2..]);
+            }
+            None => {
+                text.push('%');
+                text.push_str(part);
+            }
+        }
+    }
+    text
 }
 
 impl Command {
@@ -467,6 +485,15 @@ pub(crate) fn owned(value: &str) -> Result<[Option<Vec<Task>>; 3], CommandError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn odd_characters_are_written_by_their_codes() {
+        let texts =
+            [("''", ""), ("a%20b", "a b"), ("%A0%1f", "\u{a0}\u{1f}"), ("%", "%"), ("5%x%+1", "5%x%+1"), ("%é", "%é")];
+        for (written, meant) in texts {
+            assert_eq!(text(written), meant, "{written}");
+        }
+    }
 
     #[test]
     fn commands_are_read() {

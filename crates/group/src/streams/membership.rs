@@ -158,14 +158,6 @@ pub(super) fn replacement_records(
 fn sorted_tags(tags: &[(String, String)]) -> Vec<(String, String)> {
     let mut tags = tags.to_vec();
     tags.sort_by(|a, b| a.0.cmp(&b.0));
-    // Kafka keeps tags in a map: the last value of a key counts.
-    tags.dedup_by(|later, kept| {
-        let is_same = later.0 == kept.0;
-        if is_same {
-            core::mem::swap(later, kept);
-        }
-        is_same
-    });
     tags
 }
 

@@ -4,7 +4,7 @@
 
 use alloc::{collections::BTreeSet, format, string::String};
 
-use riparian_types::{MemberEpoch, limits::TOPIC_PARTITIONS_MAX};
+use riparian_types::{MemberEpoch, TopologyEpoch, limits::TOPIC_PARTITIONS_MAX};
 
 use crate::{
     command::StreamsHeartbeat,
@@ -50,6 +50,10 @@ pub(super) fn check_request(config: &GroupConfig, heartbeat: &StreamsHeartbeat) 
             "Topology can only be given when (re-)joining with MemberEpoch 0, but MemberEpoch is {epoch}."
         )));
     }
+    // Nobody looks at the tags of who leaves.
+    if heartbeat.member_epoch >= MemberEpoch::JOIN {
+        check_tags(heartbeat.client_tags.as_deref().unwrap_or_default())?;
+    }
     heartbeat.topology.as_ref().map_or(Ok(()), check_topology)?;
     check_bytes(config, heartbeat)
 }
@@ -89,9 +93,32 @@ fn check_no_patterns(topology: &Topology) -> Result<(), StreamsHeartbeatError> {
 
 fn check_not_blank(field: &str, value: Option<&str>) -> Result<(), StreamsHeartbeatError> {
     match value {
-        Some(value) if value.trim().is_empty() => Err(InvalidRequest(format!("{field} can't be empty."))),
+        Some(value) if is_blank(value) => Err(InvalidRequest(format!("{field} can't be empty."))),
         _ => Ok(()),
     }
+}
+
+/// Blank as Java's `trim` has it: control characters are, spaces beyond ASCII aren't.
+fn is_blank(value: &str) -> bool {
+    value.chars().all(|character| character <= ' ')
+}
+
+fn check_tags(tags: &[(String, String)]) -> Result<(), StreamsHeartbeatError> {
+    match first_repeated(tags.iter().map(|(key, _)| key)) {
+        Some(key) => Err(InvalidRequest(format!("ClientTags have the key {key} twice; each may be given once."))),
+        None => Ok(()),
+    }
+}
+
+fn first_repeated<T: Ord>(items: impl IntoIterator<Item = T>) -> Option<T> {
+    let mut seen = BTreeSet::new();
+    items.into_iter().find_map(|item| match seen.contains(&item) {
+        true => Some(item),
+        false => {
+            seen.insert(item);
+            None
+        }
+    })
 }
 
 fn check_join(heartbeat: &StreamsHeartbeat) -> Result<(), StreamsHeartbeatError> {
@@ -127,6 +154,9 @@ fn check_present_and_empty(field: &str, tasks: Option<&[TaskIds]>) -> Result<(),
 
 /// What Kafka finds out later, or never, and answers with an internal error.
 fn check_topology(topology: &Topology) -> Result<(), StreamsHeartbeatError> {
+    if topology.epoch < TopologyEpoch(0) {
+        return Err(InvalidTopology(format!("The topology's epoch is {}, but must be 0 or higher.", topology.epoch)));
+    }
     let count = topology.subtopologies.len();
     if count > SUBTOPOLOGIES_MAX {
         return Err(InvalidTopology(format!(
@@ -147,8 +177,24 @@ fn check_topology(topology: &Topology) -> Result<(), StreamsHeartbeatError> {
                 )));
             }
         }
+        check_internal_topics(subtopology).map_err(InvalidTopology)?;
         for group in &subtopology.copartition_groups {
             check_copartition_group(subtopology, group).map_err(InvalidTopology)?;
+        }
+    }
+    Ok(())
+}
+
+/// A topic, or a setting of one, that is there twice could be meant in two ways.
+fn check_internal_topics(subtopology: &Subtopology) -> Result<(), String> {
+    for topics in [&subtopology.repartition_source_topics, &subtopology.state_changelog_topics] {
+        if let Some(name) = first_repeated(topics.iter().map(|topic| &topic.name)) {
+            return Err(format!("Subtopology {} lists the internal topic {name} twice.", subtopology.id));
+        }
+        for topic in topics {
+            if let Some(key) = first_repeated(topic.configs.iter().map(|(key, _)| key)) {
+                return Err(format!("Internal topic {} has the config {key} twice.", topic.name));
+            }
         }
     }
     Ok(())

@@ -59,6 +59,16 @@ fn blank_names_are_refused() {
     check(|beat| beat.group_id = "".into(), "request", "GroupId can't be empty");
     check(|beat| beat.instance_id = Some("\t".into()), "request", "InstanceId can't be empty");
     check(|beat| beat.rack_id = Some("".into()), "request", "RackId can't be empty");
+    check(|beat| beat.member_id = "\0\u{1f}".into(), "request", "MemberId can't be empty");
+    // A space beyond ASCII is a name, to Java's `trim`.
+    check_steady(|beat| beat.member_id = "\u{a0}".into(), "unknown", "is not a member of group g");
+}
+
+#[test]
+fn a_tag_is_given_once() {
+    let tags = || Some(["zone", "cluster", "zone"].map(|key| (key.into(), "a".into())).to_vec());
+    check(|beat| beat.client_tags = tags(), "request", "ClientTags have the key zone twice");
+    check_steady(|beat| beat.client_tags = tags(), "request", "ClientTags have the key zone twice");
 }
 
 #[test]
@@ -81,6 +91,10 @@ fn topologies_that_can_never_run_are_refused() {
     );
     check(|beat| beat.topology = Some(topology("0: in = -1")), "topology", "refers to index -1 of SourceTopics");
     check(|beat| beat.topology = Some(topology("0: in / 0: in")), "topology", "id 0 is used more than once");
+    check(|beat| beat.topology = Some(topology("@-1 0: in")), "topology", "epoch is -1, but must be 0 or higher");
+    check(|beat| beat.topology = Some(topology("0: in +c +c")), "topology", "0 lists the internal topic c twice");
+    check(|beat| beat.topology = Some(topology("0: ~r ~r")), "topology", "0 lists the internal topic r twice");
+    check(|beat| beat.topology = Some(topology("0: in +c{k=v,k=w}")), "topology", "topic c has the config k twice");
     check(|beat| beat.topology = Some(topology("0: ~r:-4")), "topology", "has -4 partitions set, but must have 1 to");
     check(|beat| beat.topology = Some(topology("0: +c")), "topology", "Subtopology 0 has no source topics");
     check(|beat| beat.topology = Some(topology("0: in / 1: ~q")), "topology", "topic q is written by no subtopology");
