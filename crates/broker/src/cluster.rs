@@ -289,7 +289,7 @@ impl Broker {
                         .collect(),
                 };
                 for (topic, error) in &failures {
-                    tracing::warn!(%group, %topic, error, "internal topic can't be created");
+                    tracing::warn!(group = group.as_str(), %topic, error, "internal topic can't be created");
                 }
                 let command = GroupCommand::InternalTopicsCreated { group, attempted, failures };
                 broker.groups[shard].tell(broker, now, command);
