@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::{
     cli::{GroupsCommand, ServerOptions, WatchOptions},
-    output::{explain, print, print_json, print_to_reader, table},
+    output::{explain, print, print_json, print_to_reader, table, visible_json},
     remote::connect,
     several::{Failures, ask_for_each},
 };
@@ -151,7 +151,7 @@ fn show_once(server: &ServerOptions, seen: Seen) -> Result<()> {
 /// Whether anybody still reads it.
 fn show_again(server: &ServerOptions, seen: &Seen) -> Result<bool> {
     if server.json {
-        return print_to_reader(&format!("{}\n", seen.json));
+        return print_to_reader(&format!("{}\n", visible_json(seen.json.to_string())));
     }
     // A terminal is cleared; elsewhere one look follows another.
     let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };

@@ -58,7 +58,7 @@ impl Failures {
 
 impl fmt::Display for Failures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<_> = self.0.iter().map(explain).collect();
+        let lines: Vec<_> = self.0.iter().map(|error| explain(error).replace('\n', "\\n")).collect();
         f.write_str(&lines.join("\n"))
     }
 }

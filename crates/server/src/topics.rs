@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{
     cli::{ServerOptions, TopicsCommand},
-    output::{print, print_json, table},
+    output::{print, print_json, table, visible},
     remote::connect,
     several::{Several, ask_for_each},
 };
@@ -105,7 +105,7 @@ fn create(server: &ServerOptions, topic: &NewTopic) -> Result<()> {
         }
         _ => String::new(),
     };
-    print(&format!("Created topic {}{partitions}{replicas}.\n", created.name))
+    print(&format!("Created topic {}{partitions}{replicas}.\n", visible(&created.name)))
 }
 
 fn describe(server: &ServerOptions, names: &[String]) -> Result<()> {
@@ -131,7 +131,7 @@ fn delete(server: &ServerOptions, names: &[String]) -> Result<()> {
     if !deleted.is_empty() && server.json {
         print_json(&deleted.iter().map(|name| DeletedJson { name }).collect::<Vec<_>>())?;
     } else {
-        let lines: Vec<_> = deleted.iter().map(|name| format!("Deleted topic {name}.\n")).collect();
+        let lines: Vec<_> = deleted.iter().map(|name| format!("Deleted topic {}.\n", visible(name))).collect();
         print(&lines.concat())?;
     }
     failures.into_result()
@@ -148,9 +148,13 @@ fn topic_text(topic: &Topic) -> String {
     let configs: Vec<_> = topic
         .configs
         .iter()
-        .map(|config| format!("  {}={}\n", config.name, config.value.as_deref().unwrap_or("[hidden]")))
+        .map(|config| {
+            let value = config.value.as_deref().unwrap_or("[hidden]");
+            format!("  {}={}\n", visible(&config.name), visible(value))
+        })
         .collect();
     let (partitions, replicas) = (counted(partition_count, "partition"), counted(replication_factor, "replica"));
+    let name = visible(name);
     let heading = format!("{name}: {partitions}, {replicas} each, id {id}{internal}\n");
     let partitions = table(
         ["  PARTITION", "LEADER", "REPLICAS", "IN SYNC"],

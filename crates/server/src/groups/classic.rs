@@ -6,7 +6,7 @@ use riparian_client::admin::{ClassicGroup, ClassicMember, GroupOffset};
 use serde::Serialize;
 
 use super::offsets::{self, OffsetJson};
-use crate::output::table;
+use crate::output::{table, visible};
 
 #[derive(Serialize)]
 pub(super) struct GroupJson<'a> {
@@ -50,9 +50,10 @@ pub(super) fn json<'a>(group: &'a ClassicGroup, offsets: &'a [GroupOffset]) -> G
 }
 
 pub(super) fn text(group: &ClassicGroup, offsets: &[GroupOffset]) -> String {
-    let mut text = format!("{}: {}, classic group, {} members", group.group_id, group.state, group.members.len());
+    let (id, state) = (visible(&group.group_id), visible(&group.state));
+    let mut text = format!("{id}: {state}, classic group, {} members", group.members.len());
     if !group.protocol.is_empty() {
-        write!(text, ", protocol {}", group.protocol).expect("writing to a string succeeds");
+        write!(text, ", protocol {}", visible(&group.protocol)).expect("writing to a string succeeds");
     }
     text.push('\n');
     if !group.members.is_empty() {

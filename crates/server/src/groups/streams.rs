@@ -6,7 +6,7 @@ use riparian_client::admin::{GroupOffset, StreamsGroup, StreamsMember, TaskIds, 
 use serde::Serialize;
 
 use super::offsets::{self, OffsetJson};
-use crate::output::table;
+use crate::output::{table, visible};
 
 #[derive(Serialize)]
 pub(super) struct GroupJson<'a> {
@@ -110,8 +110,8 @@ fn task_names(tasks: &TaskIds) -> Vec<String> {
 pub(super) fn text(group: &StreamsGroup, offsets: &[GroupOffset]) -> String {
     let mut text = format!(
         "{}: {}, group epoch {}, assignment epoch {}, {} members",
-        group.group_id,
-        group.state,
+        visible(&group.group_id),
+        visible(&group.state),
         group.group_epoch,
         group.assignment_epoch,
         group.members.len()
