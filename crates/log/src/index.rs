@@ -14,7 +14,7 @@
 
 use std::path::Path;
 
-use riparian_records::BatchHeader;
+use riparian_records::{BatchHeader, HEADER_BYTES};
 use riparian_types::{Offset, WallMillis};
 
 use crate::{
@@ -45,10 +45,19 @@ pub(crate) struct TimeEntry {
 }
 
 impl TimeEntry {
-    /// Zeroes, and what is no time: such an entry is not worth being trusted.
-    fn is_blank(&self) -> bool {
-        self.timestamp <= WallMillis(0)
+    /// Zeroes, and what is no time: as the first of a segment it is not worth being trusted.
+    fn is_blank(&self, disk: &dyn Disk, dir: &Path, base: Offset) -> Result<bool, DiskError> {
+        match (self.timestamp.0, self.relative_offset) {
+            (0, 0) => Ok(!begins_at_zero(disk, dir, base)?),
+            (time, _) => Ok(time < 0),
+        }
     }
+}
+
+/// Whether a segment's first batch is one record of the very first millisecond: then an entry of zeroes is right.
+fn begins_at_zero(disk: &dyn Disk, dir: &Path, base: Offset) -> Result<bool, DiskError> {
+    let first = disk.read(&Kind::Log.path(dir, base), 0, HEADER_BYTES)?;
+    Ok(BatchHeader::parse(&first).is_some_and(|header| header.last_offset() == base && header.max_timestamp.0 == 0))
 }
 
 /// A timestamp and the last offset of the batch that has it.
@@ -170,12 +179,14 @@ impl MemoryIndex {
         disk.truncate(&Kind::TimeIndex.path(dir, self.base_offset), bytes)
     }
 
-    /// Reads both files; none if they are not what a segment of `log_bytes` bytes can have.
+    /// Reads both files; none if they are not what a segment of `log_bytes` bytes can have. `written` is what was written
+    /// down of them.
     pub(crate) fn load(
         disk: &dyn Disk,
         dir: &Path,
         base_offset: Offset,
         log_bytes: u64,
+        written: Option<StoredIndex>,
     ) -> Result<Option<Self>, DiskError> {
         let offsets = disk.read_file(&Kind::OffsetIndex.path(dir, base_offset))?;
         let times = disk.read_file(&Kind::TimeIndex.path(dir, base_offset))?;
@@ -190,9 +201,11 @@ impl MemoryIndex {
         let ascends = offsets.is_sorted_by(|a, b| a.relative_offset < b.relative_offset && a.position < b.position)
             && times.is_sorted_by(|a, b| a.timestamp < b.timestamp && a.relative_offset <= b.relative_offset);
         let inside = offsets.last().is_none_or(|entry| u64::from(entry.position) < log_bytes);
-        let blank = times.is_empty() && log_bytes > 0
-            || times.first().is_some_and(TimeEntry::is_blank)
-            || offsets.first().is_some_and(OffsetEntry::is_blank);
+        let blank = offsets.first().is_some_and(OffsetEntry::is_blank)
+            || match times.first() {
+                Some(first) => first.is_blank(disk, dir, base_offset)?,
+                None => log_bytes > 0 && !written.is_some_and(StoredIndex::is_without_times),
+            };
         if !ascends || !inside || blank {
             return Ok(None);
         }
@@ -206,12 +219,20 @@ impl MemoryIndex {
 }
 
 impl StoredIndex {
+    /// A segment of records without timestamps. A file that has lost what it had looks the same, so that it must have
+    /// been written down.
+    fn is_without_times(self) -> bool {
+        self.time_count == 0
+    }
+
     /// Looks at the files of a closed segment; none if they can't be right. Also gives the segment's largest timestamp.
+    /// `written` is what was written down of them.
     pub(crate) fn load(
         disk: &dyn Disk,
         dir: &Path,
         base_offset: Offset,
         log_bytes: u64,
+        written: Option<Self>,
     ) -> Result<Option<(Self, Option<TimestampOffset>)>, DiskError> {
         let count = |kind: Kind, entry_bytes: usize| match disk.file_bytes(&kind.path(dir, base_offset)) {
             Ok(bytes) if bytes % entry_bytes as u64 == 0 => Ok(Some(bytes / entry_bytes as u64)),
@@ -234,13 +255,15 @@ impl StoredIndex {
             }
         }
         let Some(last) = time_count.checked_sub(1) else {
-            // Closing a segment writes down its largest timestamp: the file has lost it.
-            return Ok((log_bytes == 0).then_some((stored, None)));
+            // Closing a segment writes down its largest timestamp, if it has any: else the file has lost it.
+            let is_right = log_bytes == 0 || written.is_some_and(Self::is_without_times);
+            return Ok(is_right.then_some((stored, None)));
         };
         let first = stored.time_entry(disk, dir, base_offset, 0)?;
         let last = stored.time_entry(disk, dir, base_offset, last)?;
         let (Some(first), Some(last)) = (first, last) else { return Ok(None) };
-        if first.is_blank() || first.timestamp > last.timestamp {
+        let ascends = time_count == 1 || first.timestamp < last.timestamp;
+        if !ascends || first.is_blank(disk, dir, base_offset)? {
             return Ok(None);
         }
         let offset = Offset(base_offset.0 + i64::from(last.relative_offset));

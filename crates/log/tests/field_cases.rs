@@ -384,6 +384,51 @@ fn s_03_harmed_indexes_are_built_anew_after_an_orderly_end() {
     check_harmed_indexes(true);
 }
 
+/// Times that are there, but look like nothing: of the first millisecond of all, and of records that have none.
+#[test]
+fn s_03_indexes_of_strange_times_are_built_once() {
+    type Times = (&'static str, fn(i64) -> i64);
+    let times: [Times; 5] = [
+        ("zero", |_| 0),
+        ("none", |_| -1),
+        ("zero, then none", |n| if n == 0 { 0 } else { -1 }),
+        ("none, then zero", |n| if n < BATCHES / 2 { -1 } else { 0 }),
+        ("zero, then more", |n| n / 3),
+    ];
+    for (what, time) in times {
+        for records in [1, 2] {
+            for orderly in [false, true] {
+                let disk = Arc::new(MemDisk::new());
+                let (logs, _) = open(&disk, SMALL);
+                let log = create(&logs, "t", SMALL);
+                for n in 0..BATCHES {
+                    let mut builder = BatchBuilder::new(BatchOptions::PLAIN);
+                    (0..records).for_each(|_| builder.push(WallMillis(time(n)), Some(b"key"), Some(&[0xee; 80])));
+                    let bytes = builder.build();
+                    let produced = check_produced(&bytes, &SMALL.produce_rules(true), NOW.wall).unwrap();
+                    log.append_produced(NOW, LeaderEpoch(0), &produced).unwrap();
+                    log.sync().unwrap();
+                }
+                let end = |logs: Logs| {
+                    if orderly {
+                        logs.shutdown().unwrap();
+                    }
+                };
+                drop(log);
+                end(logs);
+                for start in ["first", "second"] {
+                    let (logs, report) = open(&disk, SMALL);
+                    let rebuilt: usize = report.partitions.iter().map(|told| told.rebuilt_indexes).sum();
+                    let case = format!("{what}, {records} records, orderly {orderly}, {start} start");
+                    assert_eq!(rebuilt, 0, "{case}");
+                    assert_eq!(find(&logs, "t").end_offset(), Offset(records * BATCHES), "{case}");
+                    end(logs);
+                }
+            }
+        }
+    }
+}
+
 /// Batches of two records with much in them, some of them late, so that the largest time is not at the end.
 fn fill_big(log: &PartitionLog, from: i64, upto: i64) {
     for n in from..upto {

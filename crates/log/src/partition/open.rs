@@ -277,8 +277,11 @@ impl Opening<'_> {
     fn open_clean_active(&self, base_offset: Offset, end: Offset) -> Result<Option<Segment>, OpenError> {
         let path = Kind::Log.path(self.dir, base_offset);
         let bytes = self.disk.file_bytes(&path)?;
-        let Some(mut index) = MemoryIndex::load(self.disk, self.dir, base_offset, bytes)? else { return Ok(None) };
-        if !self.is_complete(base_offset, index.stored()) {
+        let written = self.index_entries.get(&base_offset).copied();
+        let Some(mut index) = MemoryIndex::load(self.disk, self.dir, base_offset, bytes, written)? else {
+            return Ok(None);
+        };
+        if written.is_some_and(|written| written != index.stored()) {
             return Ok(None);
         }
         let first = self.disk.read(&path, 0, riparian_records::HEADER_BYTES)?;
@@ -302,8 +305,9 @@ impl Opening<'_> {
     fn open_sealed(&mut self, base_offset: Offset) -> Result<Segment, OpenError> {
         let path = Kind::Log.path(self.dir, base_offset);
         let bytes = self.disk.file_bytes(&path)?;
-        if let Some((index, latest)) = StoredIndex::load(self.disk, self.dir, base_offset, bytes)?
-            && self.is_complete(base_offset, index)
+        let written = self.index_entries.get(&base_offset).copied();
+        if let Some((index, latest)) = StoredIndex::load(self.disk, self.dir, base_offset, bytes, written)?
+            && written.is_none_or(|written| written == index)
         {
             let index = SegmentIndex::Stored(index);
             let written_at = self.written_at(&path);
@@ -325,11 +329,6 @@ impl Opening<'_> {
     /// When the file was last written, as the disk says; a disk that does not know, or is ahead, says now.
     fn written_at(&self, path: &Path) -> WallMillis {
         self.disk.modified_at(path).unwrap_or(self.now).min(self.now)
-    }
-
-    /// Whether the indexes have as many entries as was written down, if anything was.
-    fn is_complete(&self, base_offset: Offset, index: StoredIndex) -> bool {
-        self.index_entries.get(&base_offset).is_none_or(|written| *written == index)
     }
 
     /// Reads a segment that isn't sealed; false if the log ends in it, whatever follows.
