@@ -11,7 +11,9 @@ use riparian_group::{GroupMachine, command::Command, reply::Reply, telemetry::Ce
 pub use riparian_group::{
     classic::ClassicGroupState,
     reply::GroupState,
-    telemetry::{CensusPage, GroupKindReading, GroupReading, GroupTelemetry, StreamsReading, TaskCounts, Totals},
+    telemetry::{
+        CensusPage, GroupKindReading, GroupLimit, GroupReading, GroupTelemetry, StreamsReading, TaskCounts, Totals,
+    },
 };
 use riparian_log::Appended;
 use riparian_protocol::{ApiKey, ErrorCode};
@@ -84,7 +86,8 @@ impl LogCounters {
     }
 }
 
-/// A limit that the server enforces. Whoever adds one counts here how often it is hit.
+/// A limit that the server enforces. Whoever adds one counts here how often it is hit, or, if it is one of groups, with
+/// [`GroupLimit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// `max.connections`, or the limit of open files.
@@ -97,10 +100,6 @@ pub enum Limit {
     HttpConnections,
     /// How long a connection to the HTTP address may take.
     HttpTime,
-    /// `group.streams.max.size`.
-    StreamsGroupSize,
-    /// `group.max.size`.
-    ClassicGroupSize,
     /// `max.message.bytes` of a topic.
     MessageBytes,
     /// `offset.metadata.max.bytes`.
@@ -109,14 +108,12 @@ pub enum Limit {
 
 impl Limit {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 7] = [
         Self::Connections,
         Self::ConnectionIdle,
         Self::RequestBytes,
         Self::HttpConnections,
         Self::HttpTime,
-        Self::StreamsGroupSize,
-        Self::ClassicGroupSize,
         Self::MessageBytes,
         Self::OffsetMetadataBytes,
     ];
@@ -129,8 +126,6 @@ impl Limit {
             Self::RequestBytes => "socket.request.max.bytes",
             Self::HttpConnections => "http connections",
             Self::HttpTime => "http time",
-            Self::StreamsGroupSize => "group.streams.max.size",
-            Self::ClassicGroupSize => "group.max.size",
             Self::MessageBytes => "max.message.bytes",
             Self::OffsetMetadataBytes => "offset.metadata.max.bytes",
         }

@@ -17,6 +17,7 @@ use crate::{
     config::GroupConfig,
     machine::GroupMachine,
     streams::{InternalTopic, Subtopology, Topology},
+    telemetry::GroupLimit,
 };
 
 /// The limits, and what counts towards them.
@@ -105,6 +106,7 @@ impl GroupMachine {
         if limits.groups.get() < limits.groups_max || self.has_group(group_id) {
             return Ok(());
         }
+        self.config.telemetry.hit(GroupLimit::Groups);
         Err(NoRoom(format!(
             "The server has {} groups and may have no more (riparian.groups.max); delete groups that nobody needs.",
             limits.groups.get()
@@ -120,6 +122,7 @@ impl GroupConfig {
         if members < limits.members_max {
             return Ok(());
         }
+        self.telemetry.hit(GroupLimit::Members);
         Err(NoRoom(format!(
             "All groups of the server together have {members} members and may have no more (riparian.members.max)."
         )))
@@ -131,6 +134,7 @@ impl GroupConfig {
         if bytes <= max {
             return Ok(());
         }
+        self.telemetry.hit(GroupLimit::MemberBytes);
         Err(NoRoom(format!(
             "{what} takes {bytes} bytes; at most {max} are kept of a member (riparian.member.bytes.max)."
         )))

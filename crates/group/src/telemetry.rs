@@ -35,6 +35,48 @@ struct Shared {
     assignment_failures: Counter,
     streams_rebalances: Counter,
     classic_rebalances: Counter,
+    limit_hits: [Counter; GroupLimit::ALL.len()],
+}
+
+/// A limit that the machines enforce. Whoever adds one counts here how often it is hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupLimit {
+    /// `group.streams.max.size`.
+    StreamsGroupSize,
+    /// `group.max.size`.
+    ClassicGroupSize,
+    /// Members of a classic group that were given an id and are not back with it.
+    PendingJoins,
+    /// `riparian.groups.max`.
+    Groups,
+    /// `riparian.members.max`.
+    Members,
+    /// `riparian.member.bytes.max`.
+    MemberBytes,
+}
+
+impl GroupLimit {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::StreamsGroupSize,
+        Self::ClassicGroupSize,
+        Self::PendingJoins,
+        Self::Groups,
+        Self::Members,
+        Self::MemberBytes,
+    ];
+
+    /// Its name: the configuration key, where there is one.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::StreamsGroupSize => "group.streams.max.size",
+            Self::ClassicGroupSize => "group.max.size",
+            Self::PendingJoins => "pending joins",
+            Self::Groups => "riparian.groups.max",
+            Self::Members => "riparian.members.max",
+            Self::MemberBytes => "riparian.member.bytes.max",
+        }
+    }
 }
 
 /// Reads microseconds on a clock that never goes back.
@@ -70,6 +112,16 @@ impl GroupTelemetry {
     /// New generations of classic groups.
     pub fn classic_rebalances(&self) -> &Counter {
         &self.0.classic_rebalances
+    }
+
+    /// How often a limit was hit.
+    pub fn limit_hits(&self, limit: GroupLimit) -> u64 {
+        self.0.limit_hits[limit as usize].get()
+    }
+
+    /// A limit was hit.
+    pub(crate) fn hit(&self, limit: GroupLimit) {
+        self.0.limit_hits[limit as usize].increment();
     }
 
     /// Measures how long an assignment takes.

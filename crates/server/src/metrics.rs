@@ -87,15 +87,17 @@ impl Scrape {
     }
 }
 
-/// Each limit is enforced in one of three places.
+/// Each limit is enforced in one of four places.
 fn limit_hits(state: &State, broker: Option<&Arc<Broker>>) -> Vec<(&'static str, u64)> {
-    use riparian_broker::telemetry::Limit;
+    use riparian_broker::telemetry::{GroupLimit, Limit};
 
     let hits = |limit| {
         let in_broker = broker.map_or(0, |broker| broker.telemetry().limits().of(limit));
         in_broker + state.limits.of(limit) + state.hub.counters.limits.of(limit)
     };
-    Limit::ALL.map(|limit| (limit.name(), hits(limit))).to_vec()
+    let groups = broker.map(|broker| broker.telemetry().groups());
+    let of_groups = GroupLimit::ALL.map(|limit| (limit.name(), groups.map_or(0, |groups| groups.limit_hits(limit))));
+    Limit::ALL.map(|limit| (limit.name(), hits(limit))).into_iter().chain(of_groups).collect()
 }
 
 /// The scrape in the OpenMetrics text format.

@@ -21,7 +21,6 @@ use crate::{
     authorizer::{Operation, Resource},
     handlers::Api,
     request::Context,
-    telemetry::Limit,
 };
 
 pub(crate) const API: Api = Api { key: ApiKey::JoinGroup, handle };
@@ -57,9 +56,6 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         Box::new(move |broker, _, answer| match answer {
             Ok(Reply::ClassicJoin(Ok(reply))) => broker.reply(to, &success(version, &reply)),
             Ok(Reply::ClassicJoin(Err(refused))) => {
-                if matches!(refused.error, ClassicJoinError::GroupMaxSizeReached) {
-                    broker.telemetry.limits().hit(Limit::ClassicGroupSize);
-                }
                 broker.reply(to, &refusal(version, error_code(&refused.error), &refused.member_id));
             }
             Ok(_) => broker.reply(to, &refusal(version, ErrorCode::UnknownServerError, "")),

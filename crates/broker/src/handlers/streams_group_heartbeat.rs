@@ -28,7 +28,6 @@ use crate::{
     authorizer::{Operation, Resource},
     handlers::Api,
     request::Context,
-    telemetry::Limit,
     texts,
 };
 
@@ -53,9 +52,6 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
             let response = match answer {
                 Ok(Reply::StreamsHeartbeat(Ok(reply))) => success(reply),
                 Ok(Reply::StreamsHeartbeat(Err(error))) => {
-                    if matches!(error, StreamsHeartbeatError::GroupMaxSizeReached(_)) {
-                        broker.telemetry.limits().hit(Limit::StreamsGroupSize);
-                    }
                     let (code, text) = error_code(error);
                     refusal(code, text)
                 }

@@ -3,7 +3,7 @@
 use riparian_protocol::{ApiKey, ErrorCode};
 
 use super::*;
-use crate::telemetry::{ApiCounters, Limit, LogKind};
+use crate::telemetry::{ApiCounters, GroupLimit, Limit, LogKind};
 
 fn api(server: &Server, key: ApiKey) -> &ApiCounters {
     server.broker.telemetry().apis().iter().find(|api| api.key() == key).expect("it is served")
@@ -51,41 +51,54 @@ fn a_fetch_that_nobody_waits_for_any_more_is_not_counted_as_answered() {
 }
 
 #[test]
-fn limits_are_counted_where_they_are_hit() {
+fn a_batch_that_is_too_large_hits_a_limit() {
     let disk = Arc::new(MemDisk::new());
-    let properties = [
-        ("group.streams.max.size", "1"),
-        ("message.max.bytes", "1000"),
-        ("group.streams.initial.rebalance.delay.ms", "0"),
-    ];
-    let mut server = Server::start_with(&disk, &properties);
+    let mut server = Server::start_with(&disk, &[("message.max.bytes", "1000")]);
     server.create_topic("t", 1);
-    let hits = |server: &Server, limit| server.broker.telemetry().limits().of(limit);
     let large = "x".repeat(2_000);
     let code = server.ask(&produce("t", &[large.as_str()]), 9, |r| r.responses[0].partition_responses[0].error_code);
-    assert_eq!((code, hits(&server, Limit::MessageBytes)), (ErrorCode::MessageTooLarge.code(), 1));
-    let mut codes = Vec::new();
-    for member in ["m", "n"] {
-        let subtopology = heartbeat::Subtopology {
-            subtopology_id: "0".into(),
-            source_topics: vec!["t".into()],
-            ..Default::default()
-        };
-        let request = StreamsGroupHeartbeatRequest {
-            group_id: "g".into(),
-            member_id: member.into(),
-            rebalance_timeout_ms: 1000,
-            topology: Some(heartbeat::Topology { subtopologies: vec![subtopology], ..Default::default() }),
-            active_tasks: Some(Vec::new()),
-            standby_tasks: Some(Vec::new()),
-            warmup_tasks: Some(Vec::new()),
-            process_id: Some("p".into()),
-            ..Default::default()
-        };
-        codes.push(server.ask(&request, 1, |response| response.error_code));
+    let hits = server.broker.telemetry().limits().of(Limit::MessageBytes);
+    assert_eq!((code, hits), (ErrorCode::MessageTooLarge.code(), 1));
+}
+
+fn join(server: &mut Server, group: &str, member: &str, tag: &str) -> i16 {
+    let subtopology =
+        heartbeat::Subtopology { subtopology_id: "0".into(), source_topics: vec!["t".into()], ..Default::default() };
+    let request = StreamsGroupHeartbeatRequest {
+        group_id: group.to_owned().into(),
+        member_id: member.to_owned().into(),
+        rebalance_timeout_ms: 1000,
+        topology: Some(heartbeat::Topology { subtopologies: vec![subtopology], ..Default::default() }),
+        active_tasks: Some(Vec::new()),
+        standby_tasks: Some(Vec::new()),
+        warmup_tasks: Some(Vec::new()),
+        process_id: Some("p".into()),
+        rack_id: Some(tag.to_owned().into()),
+        ..Default::default()
+    };
+    server.ask(&request, 1, |response| response.error_code)
+}
+
+/// With this setting the second of two joins is refused, and the limit alone is hit.
+fn check_group_limit(setting: (&str, &str), second: (&str, &str), limit: GroupLimit) {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start_with(&disk, &[setting]);
+    server.create_topic("t", 1);
+    assert_eq!(join(&mut server, "g", "m", "rack"), 0, "{setting:?}");
+    assert_ne!(join(&mut server, second.0, "n", second.1), 0, "{setting:?}");
+    for one in GroupLimit::ALL {
+        let hits = server.broker.telemetry().groups().limit_hits(one);
+        assert_eq!(hits, u64::from(one == limit), "{} with {setting:?}", one.name());
     }
-    assert_eq!(codes, [0, ErrorCode::GroupMaxSizeReached.code()]);
-    assert_eq!(hits(&server, Limit::StreamsGroupSize), 1);
+}
+
+#[test]
+fn limits_of_groups_are_counted_where_they_are_hit() {
+    check_group_limit(("group.streams.max.size", "1"), ("g", "rack"), GroupLimit::StreamsGroupSize);
+    check_group_limit(("riparian.groups.max", "1"), ("other", "rack"), GroupLimit::Groups);
+    check_group_limit(("riparian.members.max", "1"), ("g", "rack"), GroupLimit::Members);
+    let long = "x".repeat(2_000);
+    check_group_limit(("riparian.member.bytes.max", "1024"), ("g", &long), GroupLimit::MemberBytes);
 }
 
 #[test]

@@ -23,6 +23,7 @@ use crate::{
     record::{ClassicGroupValue, Record},
     reply::{ClassicJoinError, ClassicJoinRefusal, ClassicJoinReply, ClassicMemberError, Reply},
     soft::GroupSoft,
+    telemetry::GroupLimit,
     timers::Timer,
 };
 
@@ -128,6 +129,7 @@ fn keep_first_of_each_name(protocols: &mut Vec<Protocol>) {
 impl Work<'_> {
     fn join(&mut self, waiter: Waiter, join: ClassicJoin) {
         if !self.accepts(&join.member_id) {
+            self.config.telemetry.hit(GroupLimit::ClassicGroupSize);
             // Also one that was let in before the limit was lowered.
             self.remove(&join.member_id);
             self.forget_pending(&join.member_id);
@@ -179,6 +181,7 @@ impl Work<'_> {
     /// The member gets its id first, so that it can be recognised if its join is lost (KIP-394).
     fn give_id(&mut self, waiter: Waiter, join: &ClassicJoin, member_id: MemberId) {
         if self.group.pending_joins.len() >= GROUP_PENDING_JOINS_MAX {
+            self.config.telemetry.hit(GroupLimit::PendingJoins);
             return self.refuse_join(waiter, MemberId::default(), ClassicJoinError::GroupMaxSizeReached);
         }
         let session = self.group.pending_joins.entry(member_id.clone()).or_default();

@@ -37,6 +37,7 @@ use crate::{
         validate,
     },
     tasks::{SubtopologyIds, Tasks},
+    telemetry::GroupLimit,
     timers::Timer,
 };
 
@@ -375,6 +376,7 @@ fn check_size(
     }
     let max = machine.config.members_max;
     if i64::try_from(group.members.len()).unwrap_or(i64::MAX) >= i64::from(max) {
+        machine.config.telemetry.hit(GroupLimit::StreamsGroupSize);
         return Err(StreamsHeartbeatError::GroupMaxSizeReached(format!(
             "Group {} has reached its maximum of {max} members (group.streams.max.size).",
             heartbeat.group_id
