@@ -101,3 +101,27 @@ fn slow_clients_are_closed_and_many_are_not_let_in() {
     assert_eq!(scrape.value("riparian_limit_hits_total", &[("limit", "http time")]), Some(CONNECTIONS_MAX as f64));
     check_serves_kafka(&server, "afterwards");
 }
+
+#[test]
+fn scrapes_without_end_leave_most_of_the_processor_to_others() {
+    let server = Server::start(&[]);
+    let port = server.http_port();
+    let cpu_seconds = |scrape: &Scrape| {
+        let value = scrape.value("riparian_process_cpu_seconds_total", &[]);
+        value.expect("a process has used the processor")
+    };
+    let start = Instant::now();
+    let before = cpu_seconds(&Scrape::take(port));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while start.elapsed() < Duration::from_secs(2) {
+                    http_get(port, "/metrics");
+                }
+            });
+        }
+    });
+    let used = cpu_seconds(&Scrape::take(port)) - before;
+    let share = used / start.elapsed().as_secs_f64();
+    assert!(share < 0.4, "{share} of a processor for scrapes");
+}
