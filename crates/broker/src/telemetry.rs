@@ -92,6 +92,16 @@ impl LogCounters {
 pub enum Limit {
     /// `max.connections`, or the limit of open files.
     Connections,
+    /// `max.connections.per.ip`, or its overrides.
+    ConnectionsPerIp,
+    /// `max.connection.creation.rate`.
+    ConnectionRate,
+    /// `riparian.connection.requests.max`.
+    ConnectionRequests,
+    /// `riparian.connection.unsent.bytes.max`.
+    ConnectionUnsentBytes,
+    /// `riparian.connections.bytes.max`.
+    ConnectionsBytes,
     /// `connections.max.idle.ms`.
     ConnectionIdle,
     /// `socket.request.max.bytes`.
@@ -108,8 +118,13 @@ pub enum Limit {
 
 impl Limit {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 12] = [
         Self::Connections,
+        Self::ConnectionsPerIp,
+        Self::ConnectionRate,
+        Self::ConnectionRequests,
+        Self::ConnectionUnsentBytes,
+        Self::ConnectionsBytes,
         Self::ConnectionIdle,
         Self::RequestBytes,
         Self::HttpConnections,
@@ -122,6 +137,11 @@ impl Limit {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Connections => "max.connections",
+            Self::ConnectionsPerIp => "max.connections.per.ip",
+            Self::ConnectionRate => "max.connection.creation.rate",
+            Self::ConnectionRequests => "riparian.connection.requests.max",
+            Self::ConnectionUnsentBytes => "riparian.connection.unsent.bytes.max",
+            Self::ConnectionsBytes => "riparian.connections.bytes.max",
             Self::ConnectionIdle => "connections.max.idle.ms",
             Self::RequestBytes => "socket.request.max.bytes",
             Self::HttpConnections => "http connections",

@@ -12,7 +12,7 @@ pub(crate) mod listeners;
 pub(crate) mod properties;
 mod settings;
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf};
 
 use anyhow::Result;
 use riparian_metadata::config::{BrokerConfig, SetError, Support};
@@ -23,8 +23,12 @@ use self::{
     http::{HTTP_ADDRESS, HttpAddress},
     listeners::{Listener, Sources, resolve},
 };
-use crate::{cli::ServeOptions, net::listen::Limits};
+use crate::{
+    cli::ServeOptions,
+    net::{addresses::AddressLimits, connection::HeldLimits, listen::Limits},
+};
 
+const ADDRESS_OVERRIDES: &str = "max.connections.per.ip.overrides";
 /// Keys of Kafka's that close a server; to run open all the same would be a trap.
 const SECURITY_KEYS: [&str; 2] = ["authorizer.class.name", "security.providers"];
 
@@ -128,12 +132,18 @@ fn check(settings: Settings, ephemeral: bool) -> Result<Config, ConfigErrors> {
         errors.push(format!("{HTTP_ADDRESS}: {reason}{source}"));
         HttpAddress::Off
     });
+    let overrides = broker.string(ADDRESS_OVERRIDES).unwrap_or_default();
+    let overrides = AddressLimits::parse_overrides(&overrides).unwrap_or_else(|reason| {
+        let source = settings.source(ADDRESS_OVERRIDES).map(|source| format!(" ({source})")).unwrap_or_default();
+        errors.push(format!("{ADDRESS_OVERRIDES}: {reason}{source}"));
+        BTreeMap::new()
+    });
     if !errors.is_empty() {
         return Err(ConfigErrors(errors));
     }
     remarks.extend(other_port(&settings, &listeners));
     let data_dir = if ephemeral { DataDir::Ephemeral } else { DataDir::Kept(data_dir(&broker)) };
-    let limits = limits(&broker);
+    let limits = limits(&broker, overrides);
     Ok(Config { broker, listeners, http, data_dir, limits, remarks, settings })
 }
 
@@ -170,12 +180,20 @@ fn data_dir(broker: &BrokerConfig) -> PathBuf {
     dirs.into_iter().next().expect("BrokerConfig::check demands exactly one directory").into()
 }
 
-fn limits(broker: &BrokerConfig) -> Limits {
+fn limits(broker: &BrokerConfig, overrides: BTreeMap<IpAddr, usize>) -> Limits {
+    let number = |key: &str| usize::try_from(broker.int(key)).unwrap_or(0);
     Limits {
         frame_bytes_max: usize::try_from(broker.int("socket.request.max.bytes")).unwrap_or(usize::MAX),
         // Below 0: never, as in Kafka.
         idle_ms_max: u64::try_from(broker.long("connections.max.idle.ms")).unwrap_or(u64::MAX),
-        connections_max: usize::try_from(broker.int("max.connections")).unwrap_or(0),
+        connections_max: number("max.connections"),
+        addresses: AddressLimits { per_address: number("max.connections.per.ip"), overrides },
+        connections_per_second: number("max.connection.creation.rate") as u64,
+        held: HeldLimits {
+            requests_max: number("riparian.connection.requests.max") as u64,
+            unsent_bytes_max: number("riparian.connection.unsent.bytes.max"),
+            all_bytes_max: usize::try_from(broker.long("riparian.connections.bytes.max")).unwrap_or(usize::MAX),
+        },
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Owns everything about bytes on connections and nothing about what they mean; the broker is behind [`port::Port`].
 
+pub(crate) mod addresses;
 pub(crate) mod connection;
 pub(crate) mod counters;
 pub(crate) mod frames;
@@ -9,6 +10,7 @@ pub(crate) mod hub;
 pub(crate) mod listen;
 pub(crate) mod outbox;
 pub(crate) mod port;
+pub(crate) mod rate;
 
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ use crate::{
     http, logging,
     net::{
         hub::Hub,
-        listen::{Acceptor, Bound, Limits},
+        listen::{Acceptor, Bound},
         outbox::Stage,
         port::Port,
     },
@@ -97,13 +97,14 @@ async fn serve(config: &Config, data_dir: &Path, files_max: NonZero<usize>, cloc
     let http_state = Arc::new(http::State::new(Arc::clone(&hub), groups_max));
     let http = http.map(|http| http.serve(Arc::clone(&http_state))).transpose()?;
     let broker = open_broker(config, data_dir, files_max, &hub, &advertised)?;
-    let acceptor = Arc::new(Acceptor { port: Arc::clone(&broker), hub: Arc::clone(&hub), limits: config.limits });
+    let acceptor =
+        Arc::new(Acceptor { port: Arc::clone(&broker), hub: Arc::clone(&hub), limits: config.limits.clone() });
     let (stop, stopped) = watch::channel(false);
     let mut accepting = JoinSet::new();
     for (listener, bound) in config.listeners.iter().zip(bound) {
         accepting.spawn(Arc::clone(&acceptor).run(listener.bind.name.clone(), bound.listen()?, stopped.clone()));
     }
-    let background = start_background(&acceptor, config.limits);
+    let background = start_background(&acceptor, config.limits.idle_ms_max);
     http_state.serves(&broker);
 
     let addresses: Vec<_> = advertised.iter().map(|at| format!("{}\n", HostPort(&at.host, at.port))).collect();
@@ -147,11 +148,11 @@ async fn data_gone(broker: Arc<Broker>) {
     }
 }
 
-fn start_background<P: Port>(acceptor: &Arc<Acceptor<P>>, limits: Limits) -> JoinSet<()> {
+fn start_background<P: Port>(acceptor: &Arc<Acceptor<P>>, idle_ms_max: u64) -> JoinSet<()> {
     let mut background = JoinSet::new();
     let timer = Arc::clone(acceptor);
     background.spawn(async move { timer.hub.run_timer(&*timer.port).await });
-    if limits.idle_ms_max < u64::MAX {
+    if idle_ms_max < u64::MAX {
         let idle = Arc::clone(acceptor);
         background.spawn(async move { idle.close_idle().await });
     }

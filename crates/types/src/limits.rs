@@ -19,8 +19,6 @@ pub const DECOMPRESSED_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const TOPIC_PARTITIONS_MAX: i32 = 10_000;
 /// Longest metadata string of a committed offset, in bytes (`offset.metadata.max.bytes`).
 pub const OFFSET_METADATA_BYTES_MAX: usize = 4096;
-/// Requests of one connection that may wait for their replies; reading stops beyond it.
-pub const CONNECTION_REQUESTS_MAX: usize = 100;
 /// Batches per producer id and partition that are remembered to recognise a duplicate (KIP-98).
 pub const PRODUCER_BATCHES_REMEMBERED: usize = 5;
 /// Most tasks of one streams group: the partitions of all its subtopologies.

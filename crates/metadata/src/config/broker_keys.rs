@@ -242,7 +242,13 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
         .high().unit(Unit::Bytes).dynamic(),
     broker("log.segment.delete.delay.ms", Kind::long(0), "60000", "Default of the topics' `file.delete.delay.ms`.")
         .high().unit(Unit::Millis).dynamic().no_effect(AT_ONCE),
+    broker("max.connection.creation.rate", Kind::int(0), "2147483647",
+        "Most connections that are accepted per second; others wait, none is refused for it."),
     broker("max.connections", Kind::int(0), "2147483647", "Most connections at a time; more are closed at once."),
+    broker("max.connections.per.ip", Kind::int(0), "2147483647",
+        "Most connections of one address at a time; more are closed at once."),
+    broker("max.connections.per.ip.overrides", Kind::String, "",
+        "Other numbers for some addresses: `192.0.2.7:10,[2001:db8::7]:100`. Names of hosts are not looked up."),
     broker("max.decompressed.message.bytes", Kind::Int { min: 1, max: JAVA_ARRAY_MAX }, "2147483639",
         "Default of the topics' `max.decompressed.message.bytes`.").unit(Unit::Bytes).dynamic()
         .no_effect("a fixed limit per batch holds instead"),
@@ -389,9 +395,6 @@ pub static KAFKA_ONLY_BROKER_KEYS: &[&str] = &[
     "log.dir.failure.timeout.ms",
     "log.flush.start.offset.checkpoint.interval.ms",
     "log.initial.task.delay.ms",
-    "max.connection.creation.rate",
-    "max.connections.per.ip",
-    "max.connections.per.ip.overrides",
     "max.request.partition.size.limit",
     "metadata.log.dir",
     "metadata.log.max.record.bytes.between.snapshots",

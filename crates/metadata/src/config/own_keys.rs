@@ -8,6 +8,27 @@ const fn own(name: &'static str, kind: Kind, default: &'static str, doc: &'stati
 
 pub(super) static OWN_KEYS: &[ConfigKey] = &[
     own(
+        "riparian.connection.requests.max",
+        Kind::int(1),
+        "100",
+        "Most requests of one connection that may wait for their answers; beyond it the connection is not read.",
+    ),
+    own(
+        "riparian.connection.unsent.bytes.max",
+        Kind::int(1024),
+        "4194304",
+        "How many bytes of answers may wait for a client to read them before its next request is looked at.",
+    )
+    .unit(Unit::Bytes),
+    own(
+        "riparian.connections.bytes.max",
+        Kind::long(1_048_576),
+        "1073741824",
+        "Most bytes that all connections together may hold of unfinished requests and unsent answers. Beyond it those that \
+         hold much and would hold more are closed; small requests, heartbeats among them, are served as ever.",
+    )
+    .unit(Unit::Bytes),
+    own(
         "riparian.fast.rebalance",
         Kind::Bool,
         "true",

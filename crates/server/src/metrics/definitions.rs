@@ -57,9 +57,9 @@ definitions! {
     CONNECTIONS = "riparian_connections" Gauge [] "Connections of clients that are open";
     ACCEPTED = "riparian_connections_accepted" Counter [] "Connections that were accepted and served";
     REFUSED = "riparian_connections_refused" Counter ["reason"]
-        "Connections that were not served: too_many, accept_failed (no descriptors, mostly), ended (before it began)";
+        "Connections that were not served: too_many, too_many_of_address, accept_failed (no descriptors, mostly), ended (before it began)";
     CLOSED = "riparian_connections_closed" Counter ["reason"]
-        "Connections that ended: peer (the client closed it), idle, bad_request, network, answer (there was no other), failure (the server's), stopping";
+        "Connections that ended: peer (the client closed it), idle, bad_request, overload, network, answer (there was no other), failure (the server's), stopping";
     IN_FLIGHT = "riparian_requests_in_flight" Gauge [] "Requests that came and are not answered yet, those that wait for records or for a group among them";
     LIMIT_HITS = "riparian_limit_hits" Counter ["limit"] "How often a limit was hit, by the configuration key or the name of the limit";
 

@@ -7,8 +7,11 @@
 //! What counts as activity for the idle timeout is a request that is complete, a reply that is ready or sent, or
 //! [`ACTIVITY_BYTES`] of a large one: a peer that drips byte after byte is as good as silent.
 //!
-//! **Invariant:** at most [`CONNECTION_REQUESTS_MAX`] requests of a connection are outstanding, and no request is handed
-//! over while more than [`UNSENT_BYTES_MAX`] of replies wait for a slow reader.
+//! **Invariant:** at most `riparian.connection.requests.max` requests of a connection are outstanding, and no request is
+//! handed over while more than `riparian.connection.unsent.bytes.max` of replies wait for a slow reader.
+//!
+//! **Invariant:** while all connections together hold more than `riparian.connections.bytes.max`, none that holds much
+//! comes to hold more: it is closed.
 
 use std::{
     cell::RefCell,
@@ -20,14 +23,13 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
 };
 
 use bytes::{Buf, BufMut, Bytes};
 use riparian_broker::telemetry::Limit;
-use riparian_types::limits::CONNECTION_REQUESTS_MAX;
 use tokio::{
     io::{AsyncRead, ReadBuf},
     net::TcpStream,
@@ -41,8 +43,8 @@ use super::{
 };
 use crate::{clock::Clock, logging::RateLimit};
 
-/// Replies that wait to be written; beyond it a client that does not read is not served.
-pub(crate) const UNSENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What a connection may always hold: a request of ordinary size must not fail because others hold too much.
+const HELD_BYTES_FREE: usize = 64 * 1024;
 const READ_BYTES: usize = 32 * 1024;
 /// Bytes of requests or replies that show that a connection is used although none was completed.
 pub(crate) const ACTIVITY_BYTES: usize = 16 * 1024;
@@ -85,6 +87,20 @@ pub(crate) struct Task<P: Port> {
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) frame_bytes_max: usize,
+    pub(crate) held: HeldLimits,
+    /// What all connections hold.
+    pub(crate) held_by_all: Arc<AtomicUsize>,
+}
+
+/// What a connection may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldLimits {
+    /// `riparian.connection.requests.max`.
+    pub(crate) requests_max: u64,
+    /// `riparian.connection.unsent.bytes.max`.
+    pub(crate) unsent_bytes_max: usize,
+    /// `riparian.connections.bytes.max`: all connections together.
+    pub(crate) all_bytes_max: usize,
 }
 
 impl<P: Port> Task<P> {
@@ -102,6 +118,9 @@ impl<P: Port> Task<P> {
             bad: None,
             ended: false,
             hurried: false,
+            limits: self.held,
+            held_bytes: 0,
+            is_held_back: false,
         };
         let end = loop {
             match self.turn(&mut io) {
@@ -110,6 +129,7 @@ impl<P: Port> Task<P> {
                 Err(end) => break end,
             }
         };
+        self.held_by_all.fetch_sub(io.held_bytes, Ordering::Relaxed);
         // Nobody takes the answers that are missing.
         self.counters.requests_ended.add(io.issued - io.completed);
         let (End::Quiet(reason) | End::Told(reason, _)) = end;
@@ -141,6 +161,7 @@ impl<P: Port> Task<P> {
             if handled >= FRAMES_PER_TURN || !io.may_read() || !self.read(io)? {
                 break;
             }
+            self.count_held(io)?;
         }
         if !io.hurried && (io.ended || io.stage != Stage::Open) {
             // Nobody waits for the end of a long poll.
@@ -149,6 +170,8 @@ impl<P: Port> Task<P> {
         }
         self.take_replies(io);
         self.write(io)?;
+        self.count_held(io)?;
+        self.note_held_back(io);
         match io.stage {
             Stage::Closing => return Err(End::Quiet(self.handle.closed_for.get())),
             Stage::Draining if io.owes_nothing() => return Err(End::Quiet(Closed::Stopping)),
@@ -165,6 +188,39 @@ impl<P: Port> Task<P> {
         // Frames left over because of the turn's limit, or that became due by replies just written.
         let more = handled >= FRAMES_PER_TURN || (io.frames.has_frame() && io.may_handle());
         Ok(if more { Turn::Again } else { Turn::Wait })
+    }
+
+    /// Counts what the connection holds; it is closed if that is much, and becomes more while all hold too much.
+    fn count_held(&self, io: &mut Io) -> Result<(), End> {
+        let held = io.frames.unfinished_bytes() + io.unsent_bytes;
+        let before = std::mem::replace(&mut io.held_bytes, held);
+        if held <= before {
+            if held < before {
+                self.held_by_all.fetch_sub(before - held, Ordering::Relaxed);
+            }
+            return Ok(());
+        }
+        let all = self.held_by_all.fetch_add(held - before, Ordering::Relaxed) + (held - before);
+        let max = self.held.all_bytes_max;
+        if all <= max || held <= HELD_BYTES_FREE {
+            return Ok(());
+        }
+        self.counters.limits.hit(Limit::ConnectionsBytes);
+        let reason = format!(
+            "it holds {held} bytes of unfinished requests and unsent answers, and all together hold {all}, of which {max} \
+             are allowed (riparian.connections.bytes.max)"
+        );
+        Err(End::Told(Closed::Overload, reason))
+    }
+
+    /// Counts how often a connection is no longer read because it has asked for too much at a time.
+    fn note_held_back(&self, io: &mut Io) {
+        let (requests, unsent) = (io.has_enough_requests(), io.has_enough_unsent());
+        let is_held_back = io.stage == Stage::Open && (requests || unsent);
+        if is_held_back && !io.is_held_back {
+            self.counters.limits.hit(if requests { Limit::ConnectionRequests } else { Limit::ConnectionUnsentBytes });
+        }
+        io.is_held_back = is_held_back;
     }
 
     async fn wait(&self, io: &Io) {
@@ -322,13 +378,24 @@ struct Io {
     ended: bool,
     /// The broker knows that there is no time to wait for records.
     hurried: bool,
+    limits: HeldLimits,
+    /// What is counted of unfinished requests and unsent replies.
+    held_bytes: usize,
+    /// It is not read because of its limits.
+    is_held_back: bool,
 }
 
 impl Io {
     fn may_handle(&self) -> bool {
-        self.stage == Stage::Open
-            && self.issued - self.completed < CONNECTION_REQUESTS_MAX as u64
-            && self.unsent_bytes <= UNSENT_BYTES_MAX
+        self.stage == Stage::Open && !self.has_enough_requests() && !self.has_enough_unsent()
+    }
+
+    fn has_enough_requests(&self) -> bool {
+        self.issued - self.completed >= self.limits.requests_max
+    }
+
+    fn has_enough_unsent(&self) -> bool {
+        self.unsent_bytes > self.limits.unsent_bytes_max
     }
 
     fn may_read(&self) -> bool {

@@ -10,6 +10,8 @@ use riparian_types::telemetry::Counter;
 pub(crate) enum Refused {
     /// There were enough.
     TooMany,
+    /// There were enough of its address.
+    TooManyOfAddress,
     /// The system could not accept it, mostly for want of descriptors.
     AcceptFailed,
     /// It ended before it began.
@@ -25,6 +27,8 @@ pub(crate) enum Closed {
     Idle,
     /// The client sent something that can't be answered.
     BadRequest,
+    /// It held too much while all together held too much.
+    Overload,
     /// The network failed.
     Network,
     /// Closing it was the only answer that the client would understand.
@@ -36,11 +40,12 @@ pub(crate) enum Closed {
 }
 
 impl Refused {
-    pub(crate) const ALL: [Self; 3] = [Self::TooMany, Self::AcceptFailed, Self::Ended];
+    pub(crate) const ALL: [Self; 4] = [Self::TooMany, Self::TooManyOfAddress, Self::AcceptFailed, Self::Ended];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::TooMany => "too_many",
+            Self::TooManyOfAddress => "too_many_of_address",
             Self::AcceptFailed => "accept_failed",
             Self::Ended => "ended",
         }
@@ -48,14 +53,23 @@ impl Refused {
 }
 
 impl Closed {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Peer, Self::Idle, Self::BadRequest, Self::Network, Self::Answer, Self::Failure, Self::Stopping];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Peer,
+        Self::Idle,
+        Self::BadRequest,
+        Self::Overload,
+        Self::Network,
+        Self::Answer,
+        Self::Failure,
+        Self::Stopping,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Peer => "peer",
             Self::Idle => "idle",
             Self::BadRequest => "bad_request",
+            Self::Overload => "overload",
             Self::Network => "network",
             Self::Answer => "answer",
             Self::Failure => "failure",

@@ -72,6 +72,11 @@ impl FrameReader {
         !self.frames.is_empty()
     }
 
+    /// Bytes that are kept of a request of which more is to come.
+    pub(crate) fn unfinished_bytes(&self) -> usize {
+        self.body.len()
+    }
+
     /// Takes bytes that arrived. After an error the connection cannot go on; frames before it are still there.
     pub(crate) fn handle_bytes(&mut self, mut bytes: &[u8]) -> Result<(), BadFrame> {
         while !bytes.is_empty() {

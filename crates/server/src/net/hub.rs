@@ -6,7 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -16,6 +16,7 @@ use riparian_types::{MonoMillis, Now};
 use tokio::{runtime, sync::Notify};
 
 use super::{
+    addresses::Addresses,
     connection::Handle,
     counters::{Closed, ConnectionCounters},
     outbox::Stage,
@@ -29,6 +30,9 @@ pub(crate) struct Hub {
     pub(crate) clock: Clock,
     pub(crate) counters: Arc<ConnectionCounters>,
     connections: DashMap<ConnectionId, Arc<Handle>>,
+    pub(crate) addresses: Arc<Addresses>,
+    /// What all connections hold of unfinished requests and unsent answers.
+    pub(crate) held_bytes: Arc<AtomicUsize>,
     /// When the broker wants to be called, in monotonic milliseconds.
     wake_at: AtomicU64,
     wake_sooner: Notify,
@@ -43,6 +47,8 @@ impl Hub {
             clock,
             counters: Arc::default(),
             connections: DashMap::new(),
+            addresses: Arc::default(),
+            held_bytes: Arc::default(),
             wake_at: AtomicU64::new(NEVER),
             wake_sooner: Notify::new(),
             on_time_since: AtomicU64::new(NEVER),

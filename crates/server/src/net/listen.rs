@@ -17,11 +17,13 @@ use tokio::{
 };
 
 use super::{
-    connection::{PEER_LINES, Task},
+    addresses::AddressLimits,
+    connection::{HeldLimits, PEER_LINES, Task},
     counters::Refused,
     hub::Hub,
     outbox::Stage,
     port::Port,
+    rate::Rate,
 };
 use crate::config::listeners::Endpoint;
 
@@ -29,7 +31,7 @@ use crate::config::listeners::Endpoint;
 const BACKLOG: u32 = 4096;
 
 /// Limits of every connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Limits {
     /// `socket.request.max.bytes`.
     pub(crate) frame_bytes_max: usize,
@@ -37,6 +39,12 @@ pub(crate) struct Limits {
     pub(crate) idle_ms_max: u64,
     /// `max.connections`.
     pub(crate) connections_max: usize,
+    /// `max.connections.per.ip`.
+    pub(crate) addresses: AddressLimits,
+    /// `max.connection.creation.rate`.
+    pub(crate) connections_per_second: u64,
+    /// What a connection may hold.
+    pub(crate) held: HeldLimits,
 }
 
 /// A listener whose address is taken but that is not open yet.
@@ -112,12 +120,26 @@ impl<P: Port> Acceptor<P> {
     /// Accepts connections of one listener until `stop` becomes true; then waits until they have ended.
     pub(crate) async fn run(self: Arc<Self>, name: String, listener: TcpListener, mut stop: watch::Receiver<bool>) {
         let mut tasks = JoinSet::new();
+        let mut rate = Rate::new(self.limits.connections_per_second);
+        let mut has_turn = false;
         loop {
+            if !has_turn && let Err(pause) = rate.take(self.hub.clock.now().mono) {
+                // Who comes too soon waits where the kernel keeps those that are not accepted yet.
+                self.hub.counters.limits.hit(Limit::ConnectionRate);
+                tokio::select! {
+                    () = sleep(pause) => continue,
+                    () = stopped(&mut stop) => break,
+                }
+            }
+            has_turn = true;
             tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, peer)) => self.accept(&name, stream, peer, &mut tasks),
-                    Err(error) => self.accept_failed(&error).await,
-                },
+                accepted = listener.accept() => {
+                    has_turn = false;
+                    match accepted {
+                        Ok((stream, peer)) => self.accept(&name, stream, peer, &mut tasks),
+                        Err(error) => self.accept_failed(&error).await,
+                    }
+                }
                 Some(_) = tasks.join_next() => {}
                 () = stopped(&mut stop) => break,
             }
@@ -137,6 +159,17 @@ impl<P: Port> Acceptor<P> {
             });
             return;
         }
+        // However the address is written.
+        let address = peer.ip().to_canonical();
+        let address_max = self.limits.addresses.of(address);
+        let Some(place) = self.hub.addresses.take(address, address_max) else {
+            counters.refuse(Refused::TooManyOfAddress);
+            counters.limits.hit(Limit::ConnectionsPerIp);
+            PEER_LINES.run(&self.hub.clock, |suppressed| {
+                tracing::warn!(%peer, suppressed, "connection refused: its address has {address_max} already (max.connections.per.ip)");
+            });
+            return;
+        };
         // A reply is written whole; waiting to join it with another only delays it.
         if let Err(error) = stream.set_nodelay(true) {
             counters.refuse(Refused::Ended);
@@ -157,11 +190,14 @@ impl<P: Port> Acceptor<P> {
             stream,
             peer,
             frame_bytes_max: self.limits.frame_bytes_max,
+            held: self.limits.held,
+            held_by_all: Arc::clone(&self.hub.held_bytes),
         };
         let hub = Arc::clone(&self.hub);
         tasks.spawn(async move {
             task.run().await;
             hub.remove(id);
+            drop(place);
             tracing::debug!(%peer, "disconnected");
         });
     }

@@ -1,6 +1,7 @@
 //! Connections over loopback against a broker that does what the request says.
 
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     sync::{
         Arc, Mutex,
@@ -10,8 +11,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use riparian_broker::Shell;
-use riparian_types::{MonoMillis, Now, limits::CONNECTION_REQUESTS_MAX};
+use riparian_broker::{Shell, telemetry::Limit};
+use riparian_types::{MonoMillis, Now};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -22,6 +23,8 @@ use tokio::{
 };
 
 use super::{
+    addresses::AddressLimits,
+    connection::HeldLimits,
     hub::Hub,
     listen::{Acceptor, Bound, Limits},
     port::{ConnectionId, Port, Reply},
@@ -35,6 +38,8 @@ struct Fake {
     connections: AtomicU64,
     held: Mutex<Vec<(ConnectionId, u64, Bytes)>>,
     handled: AtomicU64,
+    /// How long the last request was.
+    last_bytes: AtomicU64,
     disconnected: AtomicU64,
     timers: Mutex<Vec<MonoMillis>>,
     changed: Notify,
@@ -53,6 +58,7 @@ impl Port for Fake {
     }
 
     fn handle(&self, _: Now, connection: &ConnectionId, slot: u64, frame: Bytes) -> Result<(), &'static str> {
+        self.last_bytes.store(frame.len() as u64, Ordering::SeqCst);
         self.handled.fetch_add(1, Ordering::SeqCst);
         self.changed.notify_waiters();
         match &frame[..4] {
@@ -123,6 +129,7 @@ impl Server {
             connections: AtomicU64::new(0),
             held: Mutex::default(),
             handled: AtomicU64::new(0),
+            last_bytes: AtomicU64::new(0),
             disconnected: AtomicU64::new(0),
             timers: Mutex::default(),
             changed: Notify::new(),
@@ -141,7 +148,19 @@ impl Server {
     }
 }
 
-const LIMITS: Limits = Limits { frame_bytes_max: 1 << 20, idle_ms_max: 600_000, connections_max: 1000 };
+const CONNECTION_REQUESTS_MAX: usize = 100;
+const LIMITS: Limits = Limits {
+    frame_bytes_max: 1 << 20,
+    idle_ms_max: 600_000,
+    connections_max: 1000,
+    addresses: AddressLimits { per_address: 1000, overrides: BTreeMap::new() },
+    connections_per_second: 1_000_000,
+    held: HeldLimits {
+        requests_max: CONNECTION_REQUESTS_MAX as u64,
+        unsent_bytes_max: 4 << 20,
+        all_bytes_max: 1 << 30,
+    },
+};
 
 struct Peer {
     stream: TcpStream,
@@ -309,6 +328,115 @@ async fn a_peer_that_sends_nothing_more_still_gets_its_answers() {
     peer.expect(&["hold-one", "echo-two"]).await;
     peer.expect_close().await;
     server.fake.until("it is told", |fake| fake.disconnected.load(Ordering::SeqCst) == 1).await;
+}
+
+impl Server {
+    fn hits(&self, limit: Limit) -> u64 {
+        self.acceptor.hub.counters.limits.of(limit)
+    }
+}
+
+#[tokio::test]
+async fn an_address_has_no_more_connections_than_it_may_have() {
+    let addresses = AddressLimits { per_address: 1, overrides: BTreeMap::new() };
+    let server = Server::start(Limits { addresses, ..LIMITS });
+    let mut peer = server.connect().await;
+    peer.send(&["echo-first"]).await;
+    peer.expect(&["echo-first"]).await;
+    server.connect().await.expect_close().await;
+    assert_eq!(server.hits(Limit::ConnectionsPerIp), 1);
+    drop(peer);
+    // Its place is free once the server has seen its end.
+    let again = async {
+        loop {
+            let mut peer = server.connect().await;
+            if peer.stream.write_all(b"\0\0\0\x0aecho-again").await.is_ok() && peer.stream.read_i32().await.is_ok() {
+                return;
+            }
+        }
+    };
+    timeout(Duration::from_secs(10), again).await.expect("the place becomes free");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_rate_wait() {
+    let server = Server::start(Limits { connections_per_second: 2, ..LIMITS });
+    for _ in 0..5 {
+        let mut peer = server.connect().await;
+        peer.send(&["echo-this"]).await;
+        peer.expect(&["echo-this"]).await;
+    }
+    assert!(server.hits(Limit::ConnectionRate) > 0);
+}
+
+/// Half of a request that alone is allowed.
+async fn send_half(peer: &mut Peer, bytes: usize) {
+    peer.stream.write_i32(bytes as i32).await.unwrap();
+    peer.stream.write_all(&vec![b'e'; bytes / 2]).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_would_hold_more_while_all_hold_too_much_is_closed() {
+    const REQUEST: usize = 300 * 1024;
+    let held = HeldLimits { all_bytes_max: 400 * 1024, ..LIMITS.held };
+    let server = Server::start(Limits { held, ..LIMITS });
+    let mut small = server.connect().await;
+    let mut first = server.connect().await;
+    send_half(&mut first, REQUEST).await;
+    let held_by_all = || server.acceptor.hub.held_bytes.load(Ordering::SeqCst);
+    let arrived = async {
+        while held_by_all() < REQUEST / 2 {
+            small.send(&["echo-small"]).await;
+            small.expect(&["echo-small"]).await;
+        }
+    };
+    timeout(Duration::from_secs(10), arrived).await.expect("half of the request arrives");
+    // Two more halves are too much; whoever brings it to that is closed, the first is not.
+    let (mut second, mut third) = (server.connect().await, server.connect().await);
+    send_half(&mut second, REQUEST).await;
+    let _ = third.stream.write_i32(REQUEST as i32).await;
+    let _ = third.stream.write_all(&vec![b'e'; REQUEST / 2]).await;
+    let closed = async {
+        while server.hits(Limit::ConnectionsBytes) == 0 {
+            small.send(&["echo-small"]).await;
+            small.expect(&["echo-small"]).await;
+        }
+    };
+    timeout(Duration::from_secs(10), closed).await.expect("one is closed");
+    drop((second, third));
+    first.stream.write_all(b"cho").await.unwrap();
+    first.stream.write_all(&vec![b'e'; REQUEST / 2 - 3]).await.unwrap();
+    // It is not a word that the broker knows, but it got there.
+    first.expect_close().await;
+    server.fake.until("it is handled", |fake| fake.last_bytes.load(Ordering::SeqCst) == REQUEST as u64).await;
+    let released = async {
+        while held_by_all() > 0 {
+            small.send(&["echo-small"]).await;
+            small.expect(&["echo-small"]).await;
+        }
+    };
+    timeout(Duration::from_secs(10), released).await.expect("what was held is given back");
+}
+
+#[tokio::test]
+async fn slow_readers_that_hold_too_much_together_are_closed() {
+    let held = HeldLimits { all_bytes_max: 6 << 20, ..LIMITS.held };
+    let server = Server::start(Limits { held, ..LIMITS });
+    let mut peers = Vec::new();
+    for _ in 0..4 {
+        let mut peer = server.connect().await;
+        peer.send(&vec!["big_reply"; 30]).await;
+        peers.push(peer);
+    }
+    let mut small = server.connect().await;
+    let closed = async {
+        while server.hits(Limit::ConnectionsBytes) == 0 {
+            small.send(&["echo-small"]).await;
+            small.expect(&["echo-small"]).await;
+        }
+    };
+    timeout(Duration::from_secs(10), closed).await.expect("one is closed");
+    assert!(server.hits(Limit::ConnectionUnsentBytes) > 0);
 }
 
 #[tokio::test]
