@@ -192,8 +192,10 @@ impl Expected {
             .filter(|batch| written.get(&batch.base).is_some_and(|known| known.bytes[16..] == batch.bytes[16..]))
             .filter(|batch| batch.next > life.start)
             .collect();
-        let known = life.checkpointed.max(snapshots(before).max().unwrap_or(0));
-        let durable = known.max(snapshots(after).max().unwrap_or(0));
+        let newest_snapshot = |files: &Files| snapshots(files).max().unwrap_or(0);
+        let durable = life.checkpointed.max(newest_snapshot(before)).max(newest_snapshot(after));
+        // With `FlushMode::Os` less than was durable is written down.
+        let known = recovery_point_max(before).max(newest_snapshot(before));
         let metadata = after.get(Path::new(&format!("{DIR}/partition.metadata"))).map(Vec::as_slice);
         let has_metadata = metadata == Some(life::partition_metadata().as_bytes());
         // The first segments are gone, and so is everything that says that this is as it should be.
@@ -214,7 +216,7 @@ impl Expected {
                 || end < durable,
             may_be_missing: !has_metadata || begins_nowhere,
             may_be_forged: damage.may_be_forged,
-            may_claim_durable: durable > known
+            may_claim_durable: newest_snapshot(after) > known
                 || in_root("recovery-point-offset-checkpoint") && recovery_point_max(after) > known,
             producers_are_known: ["log", "snapshot"].iter().all(|kind| {
                 let of_kind = |files: &Files| {
