@@ -29,7 +29,13 @@ impl GroupMachine {
             return Err(GroupNotFound(damage));
         }
         let Some(group) = self.groups.get(group_id).and_then(Group::streams) else {
-            return Err(GroupNotFound(format!("Group {group_id} not found.")));
+            let text = match self.find(soft, group_id) {
+                Found::Nothing => format!("Group {group_id} not found."),
+                Found::OffsetsOnly | Found::Classic(_) | Found::Streams(_) => {
+                    format!("Group {group_id} is not a streams group.")
+                }
+            };
+            return Err(GroupNotFound(text));
         };
         let soft_group = soft.groups.get(group_id);
         let configured = soft_group.and_then(|soft_group| soft_group.configured.as_ref());

@@ -122,6 +122,7 @@ fn created(broker: &Broker, name: &TopicName, topic: CreatedTopic) -> CreatableT
         topic_id: topic.id,
         num_partitions: topic.partitions.0,
         replication_factor: topic.replication_factor,
+        error_message: None,
         configs: Some(configs(broker, &topic.configs)),
         ..Default::default()
     }

@@ -149,6 +149,22 @@ fn before_topics_are_shown_members_are_asked_to_wait() {
     assert!(matches!(reply, Reply::StreamsHeartbeat(Err(StreamsHeartbeatError::LoadInProgress))));
 }
 
+#[test]
+fn a_group_of_another_type_is_not_told_to_be_missing() {
+    let mut driver = Driver::new(config());
+    driver.log.push(Record::ClassicGroupMetadata("g".into(), Some(classic_value())));
+    driver.restart();
+    let mut told = |group: &str| {
+        let step = driver.command(|waiter| Command::StreamsDescribe(waiter, group.into()));
+        match step.reply {
+            Some(Reply::StreamsDescribe(Err(error))) => error.0,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(told("g"), "Group g is not a streams group.");
+    assert_eq!(told("h"), "Group h not found.");
+}
+
 /// The limit was lowered while the server was down: who is back first stays.
 #[test]
 fn a_classic_group_that_is_too_large_when_it_is_loaded_rebalances() {
