@@ -40,9 +40,9 @@ pub fn valgrind() -> PathBuf {
     needed("RIPARIAN_VALGRIND")
 }
 
-/// The example `steady_heartbeat` of the broker crate.
-pub fn steady_heartbeat() -> PathBuf {
-    needed("RIPARIAN_STEADY_HEARTBEAT")
+/// The example `paths` of the broker crate.
+pub fn paths() -> PathBuf {
+    needed("RIPARIAN_PATHS")
 }
 
 /// The `java` program.

@@ -274,8 +274,8 @@ fn environment(against: Against, suites: &[Suite]) -> Result<Vec<(String, PathBu
         environment.push(("RIPARIAN_PEER_JARS".to_owned(), setup::ensure_peer_jars()?));
     }
     match against {
-        Against::Riparian if suites.iter().any(Suite::counts_heartbeats) => {
-            environment.push(("RIPARIAN_STEADY_HEARTBEAT".to_owned(), build_steady_heartbeat()?));
+        Against::Riparian if suites.iter().any(Suite::counts_instructions) => {
+            environment.push(("RIPARIAN_PATHS".to_owned(), build_paths()?));
         }
         Against::Riparian => {}
         Against::Kafka => environment.push(("RIPARIAN_TEST_AGAINST".to_owned(), PathBuf::from("kafka"))),
@@ -293,10 +293,14 @@ pub(crate) fn build_bench() -> Result<PathBuf> {
     build("the benchmarks", &["--package", "riparian-bench"], "riparian-bench")
 }
 
-/// The program whose instructions are counted to see what a steady heartbeat costs.
-fn build_steady_heartbeat() -> Result<PathBuf> {
-    let what = "the program whose heartbeats are counted";
-    build(what, &["--package", "riparian-broker", "--example", "steady_heartbeat"], "examples/steady_heartbeat")
+/// The program whose instructions are counted to see what the busiest paths cost.
+///
+/// The server is named as well: crates then have the features that they have in it, so that they are those that it was
+/// built from, and what is counted is the code that people run.
+fn build_paths() -> Result<PathBuf> {
+    let what = "the program whose instructions are counted";
+    let packages = ["--package", "riparian-server", "--package", "riparian-broker"];
+    build(what, &[&packages[..], &["--bin", "riparian", "--example", "paths"]].concat(), "examples/paths")
 }
 
 /// Builds something optimised; what it is and how long it takes is told.

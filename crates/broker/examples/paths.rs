@@ -1,11 +1,13 @@
-//! Brings a streams group of some size into its steady state and then sends heartbeats that change nothing.
+//! Brings the broker into a steady state and then sends it requests of one kind, without sockets, disk or threads.
 //!
 //! ```text
-//! steady_heartbeat MEMBERS TASKS HEARTBEATS
+//! paths heartbeat MEMBERS COUNT    of a streams group with twice as many tasks; nothing changes
+//! paths produce COUNT              a batch of ten records of 100 bytes
+//! paths fetch COUNT                such a batch
 //! ```
 //!
-//! It is run under an instruction counter by `cargo xtask test`: the difference between two runs with different numbers
-//! of heartbeats is the cost of heartbeats alone.
+//! It is run under callgrind by `cargo xtask test instructions`, which counts what happens inside
+//! [`measured_path`] and nothing else. The server must not depend on luck here, so that two runs count the same.
 
 use std::{
     collections::VecDeque,
@@ -25,26 +27,36 @@ use riparian_metadata::config;
 use riparian_protocol::{
     Request, RequestHeader, ResponseHeader,
     messages::{
-        CreateTopicsRequest, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
-        create_topics_request::CreatableTopic, streams_group_heartbeat_request as heartbeat,
+        CreateTopicsRequest, FetchRequest, FetchResponse, ProduceRequest, ProduceResponse,
+        StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
+        create_topics_request::CreatableTopic,
+        fetch_request::{FetchPartition, FetchTopic},
+        produce_request::{PartitionProduceData, TopicProduceData},
+        streams_group_heartbeat_request as heartbeat,
     },
 };
+use riparian_records::{BatchBuilder, BatchOptions};
 use riparian_types::{MonoMillis, NodeId, Now, Uuid, WallMillis};
 use riparian_wire::Reader;
 
-const VERSION: i16 = 1;
+const HEARTBEAT: i16 = 1;
+/// The last versions that name topics.
+const PRODUCE: i16 = 12;
+const FETCH: i16 = 12;
+const TOPIC: &str = "input";
+const START_MS: i64 = 1_700_000_000_000;
 
 #[derive(Default)]
 struct OneThread {
     now_ms: AtomicU64,
     jobs: Mutex<VecDeque<Job>>,
-    reply: Mutex<Option<Bytes>>,
+    reply: Mutex<Vec<Bytes>>,
 }
 
 impl Shell for OneThread {
     fn now(&self) -> Now {
         let ms = self.now_ms.load(Ordering::Relaxed);
-        Now { mono: MonoMillis(ms), wall: WallMillis(1_700_000_000_000 + ms as i64) }
+        Now { mono: MonoMillis(ms), wall: WallMillis(START_MS + ms as i64) }
     }
 
     fn micros(&self) -> u64 {
@@ -52,8 +64,8 @@ impl Shell for OneThread {
     }
 
     fn complete(&self, _: ConnectionId, _: u64, reply: Reply) {
-        if let Reply::Parts(mut parts) = reply {
-            *self.reply.lock().expect("one thread") = parts.pop();
+        if let Reply::Parts(parts) = reply {
+            *self.reply.lock().expect("one thread") = parts;
         }
     }
 
@@ -79,13 +91,33 @@ struct Member {
 }
 
 fn main() {
-    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
-    let [members, tasks, heartbeats] = numbers[..] else {
-        eprintln!("usage: steady_heartbeat MEMBERS TASKS HEARTBEATS");
-        std::process::exit(2);
-    };
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<usize>().unwrap_or_else(|_| usage());
+    match words[..] {
+        ["heartbeat", members, count] => heartbeats(number(members), number(count)),
+        ["produce", count] => produces(number(count)),
+        ["fetch", count] => fetches(number(count)),
+        _ => usage(),
+    }
+}
+
+fn usage() -> ! {
+    eprintln!("usage: paths heartbeat MEMBERS COUNT | produce COUNT | fetch COUNT");
+    std::process::exit(2)
+}
+
+/// What is counted: frames are made before, so that it is the server's work alone.
+#[inline(never)]
+fn measured_path(harness: &mut Harness, frames: &[Bytes], count: usize) {
+    for n in 0..count {
+        harness.handle(frames[n % frames.len()].clone());
+    }
+}
+
+fn heartbeats(members: usize, count: usize) {
     let mut harness = Harness::new();
-    harness.create_topic(tasks);
+    harness.create_topic(members * 2);
     let mut members: Vec<Member> = (0..members)
         .map(|n| Member { id: format!("member-{n:05}"), epoch: 0, owned: Some(Vec::new()), settled: false })
         .collect();
@@ -101,11 +133,57 @@ fn main() {
             harness.converge(member);
         }
     }
-    // Frames are made before, so that only the server's work is counted.
-    let frames: Vec<Bytes> = members.iter().map(|member| harness.frame(&steady(member), VERSION)).collect();
-    for n in 0..heartbeats {
-        harness.handle(frames[n % frames.len()].clone());
+    let frames: Vec<Bytes> = members.iter().map(|member| harness.frame(&steady(member), HEARTBEAT)).collect();
+    measured_path(&mut harness, &frames, count);
+}
+
+fn produces(count: usize) {
+    let mut harness = Harness::new();
+    harness.create_topic(1);
+    let frame = harness.frame(&produce(), PRODUCE);
+    harness.handle(frame.clone());
+    harness.check_produced();
+    measured_path(&mut harness, &[frame], count);
+    harness.check_produced();
+}
+
+fn fetches(count: usize) {
+    let mut harness = Harness::new();
+    harness.create_topic(1);
+    harness.handle(harness.frame(&produce(), PRODUCE));
+    harness.check_produced();
+    let partition = FetchPartition {
+        partition: 0,
+        current_leader_epoch: -1,
+        fetch_offset: 0,
+        partition_max_bytes: 1 << 20,
+        ..FetchPartition::default()
+    };
+    let request = FetchRequest {
+        replica_id: -1,
+        max_wait_ms: 500,
+        min_bytes: 1,
+        max_bytes: 1 << 20,
+        session_epoch: -1,
+        topics: vec![FetchTopic { topic: TOPIC.into(), partitions: vec![partition], ..FetchTopic::default() }],
+        ..FetchRequest::default()
+    };
+    let frame = harness.frame(&request, FETCH);
+    harness.handle(frame.clone());
+    harness.check_fetched();
+    measured_path(&mut harness, &[frame], count);
+    harness.check_fetched();
+}
+
+fn produce() -> ProduceRequest<'static> {
+    let mut batch = BatchBuilder::new(BatchOptions::PLAIN);
+    for _ in 0..10 {
+        batch.push(WallMillis(START_MS), None, Some(&[b'x'; 100]));
     }
+    let data =
+        PartitionProduceData { index: 0, records: Some(batch.build().into()), ..PartitionProduceData::default() };
+    let topic = TopicProduceData { name: TOPIC.into(), partition_data: vec![data], ..TopicProduceData::default() };
+    ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data: vec![topic], ..ProduceRequest::default() }
 }
 
 fn steady(member: &Member) -> StreamsGroupHeartbeatRequest<'static> {
@@ -170,9 +248,32 @@ impl Harness {
         }
     }
 
+    /// The last reply, in one piece.
+    fn reply(&self) -> Vec<u8> {
+        self.shell.reply.lock().expect("one thread").concat()
+    }
+
+    fn check_produced(&self) {
+        let bytes = self.reply();
+        let mut reader = Reader::new(&bytes);
+        ResponseHeader::decode(&mut reader, ProduceRequest::API_KEY, PRODUCE).expect("a header");
+        let response = ProduceResponse::decode(&mut reader, PRODUCE).expect("a response");
+        assert_eq!(response.responses[0].partition_responses[0].error_code, 0, "{response:?}");
+    }
+
+    fn check_fetched(&self) {
+        let bytes = self.reply();
+        let mut reader = Reader::new(&bytes);
+        ResponseHeader::decode(&mut reader, FetchRequest::API_KEY, FETCH).expect("a header");
+        let response = FetchResponse::decode(&mut reader, FETCH).expect("a response");
+        let partition = &response.responses[0].partitions[0];
+        assert_eq!(partition.error_code, 0, "{response:?}");
+        assert!(partition.records.as_ref().is_some_and(|records| records.len() > 1000), "{response:?}");
+    }
+
     fn create_topic(&mut self, partitions: usize) {
         let topic = CreatableTopic {
-            name: "input".into(),
+            name: TOPIC.into(),
             num_partitions: partitions as i32,
             replication_factor: 1,
             ..Default::default()
@@ -196,7 +297,7 @@ impl Harness {
         if member.epoch == 0 {
             let subtopology = heartbeat::Subtopology {
                 subtopology_id: "0".into(),
-                source_topics: vec!["input".into()],
+                source_topics: vec![TOPIC.into()],
                 ..Default::default()
             };
             request.topology = Some(heartbeat::Topology { subtopologies: vec![subtopology], ..Default::default() });
@@ -208,12 +309,12 @@ impl Harness {
         request.active_tasks = member.owned.clone();
         request.standby_tasks = Some(Vec::new());
         request.warmup_tasks = Some(Vec::new());
-        self.handle(self.frame(&request, VERSION));
+        self.handle(self.frame(&request, HEARTBEAT));
         self.run_jobs();
-        let bytes = self.shell.reply.lock().expect("one thread").take().expect("a reply");
+        let bytes = self.reply();
         let mut reader = Reader::new(&bytes);
-        ResponseHeader::decode(&mut reader, StreamsGroupHeartbeatRequest::API_KEY, VERSION).expect("a header");
-        let response = StreamsGroupHeartbeatResponse::decode(&mut reader, VERSION).expect("a response");
+        ResponseHeader::decode(&mut reader, StreamsGroupHeartbeatRequest::API_KEY, HEARTBEAT).expect("a header");
+        let response = StreamsGroupHeartbeatResponse::decode(&mut reader, HEARTBEAT).expect("a response");
         assert_eq!(response.error_code, 0, "{:?}", response.error_message);
         member.settled = response.member_epoch == member.epoch && response.active_tasks.is_none();
         member.epoch = response.member_epoch;
