@@ -172,9 +172,18 @@ struct Expected {
     producers_are_known: bool,
 }
 
+const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
+
+/// The highest recovery point of a good file: `topic partition offset` behind two lines of other numbers.
+fn recovery_point(files: &Files) -> i64 {
+    let text = files.get(Path::new(&format!("{ROOT}/{RECOVERY_POINTS}"))).map(|bytes| String::from_utf8_lossy(bytes));
+    let offset = |line: &str| line.split(' ').nth(2)?.parse().ok();
+    text.iter().flat_map(|text| text.lines().skip(2)).filter_map(offset).max().unwrap_or(0)
+}
+
 /// The highest offset that a file of recovery points may be read to name, if it can be read at all.
 fn recovery_point_max(files: &Files) -> i64 {
-    let bytes = files.get(Path::new(&format!("{ROOT}/recovery-point-offset-checkpoint")));
+    let bytes = files.get(Path::new(&format!("{ROOT}/{RECOVERY_POINTS}")));
     let words = bytes.into_iter().flat_map(|bytes| bytes.split(u8::is_ascii_whitespace));
     let numbers = words.filter_map(|word| str::from_utf8(word).ok()?.parse().ok());
     numbers.max().unwrap_or(0)
@@ -195,7 +204,7 @@ impl Expected {
         let newest_snapshot = |files: &Files| snapshots(files).max().unwrap_or(0);
         let durable = life.checkpointed.max(newest_snapshot(before)).max(newest_snapshot(after));
         // With `FlushMode::Os` less than was durable is written down.
-        let known = recovery_point_max(before).max(newest_snapshot(before));
+        let known = recovery_point(before).max(newest_snapshot(before));
         let metadata = after.get(Path::new(&format!("{DIR}/partition.metadata"))).map(Vec::as_slice);
         let has_metadata = metadata == Some(life::partition_metadata().as_bytes());
         // The first segments are gone, and so is everything that says that this is as it should be.
@@ -210,14 +219,11 @@ impl Expected {
             intact,
             left,
             start: (!log_starts).then_some(life.start),
-            may_refuse: in_root("meta.properties")
-                || !has_metadata
-                || in_root("recovery-point-offset-checkpoint")
-                || end < durable,
+            may_refuse: in_root("meta.properties") || !has_metadata || in_root(RECOVERY_POINTS) || end < durable,
             may_be_missing: !has_metadata || begins_nowhere,
             may_be_forged: damage.may_be_forged,
             may_claim_durable: newest_snapshot(after) > known
-                || in_root("recovery-point-offset-checkpoint") && recovery_point_max(after) > known,
+                || in_root(RECOVERY_POINTS) && recovery_point_max(after) > known,
             producers_are_known: ["log", "snapshot"].iter().all(|kind| {
                 let of_kind = |files: &Files| {
                     let files = files.iter().filter(|(path, _)| offset_in_name(path, kind).is_some());
