@@ -9,5 +9,6 @@ mod metrics {
     mod groups;
     mod health;
     mod hostile;
+    mod limits;
     mod member;
 }

@@ -116,7 +116,7 @@ fn requests_are_counted_by_api_and_error_with_their_bytes_and_time() {
 }
 
 /// ListOffsets (key 2) of version 1 and Fetch (key 1) of version 4 for partition 0 of a topic that may not exist.
-fn fetch(topic: &str, offset: i64, wait_ms: i32) -> Vec<u8> {
+pub(super) fn fetch(topic: &str, offset: i64, wait_ms: i32) -> Vec<u8> {
     let mut body = (-1i32).to_be_bytes().to_vec();
     body.extend(wait_ms.to_be_bytes());
     body.extend(1i32.to_be_bytes()); // at least so many bytes

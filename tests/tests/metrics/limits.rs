@@ -1,0 +1,231 @@
+//! Every limit is exceeded once: the answer says so, and the metric counts it.
+
+use std::collections::BTreeSet;
+
+use riparian_protocol::messages::{
+    JoinGroupRequest, OffsetCommitRequest, ProduceRequest, StreamsGroupHeartbeatRequest,
+    join_group_request::JoinGroupRequestProtocol,
+    offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
+    produce_request::{PartitionProduceData, TopicProduceData},
+    streams_group_heartbeat_request::{KeyValue, Subtopology, Topology},
+};
+use riparian_records::{BatchBuilder, BatchOptions};
+use riparian_tests::{Connection, Scrape, Server, create_topics, request};
+use riparian_types::WallMillis;
+
+use super::{
+    counters::{eventually, fetch},
+    member::{commit_offset, connect},
+};
+
+const MESSAGE_TOO_LARGE: i16 = 10;
+const OFFSET_METADATA_TOO_LARGE: i16 = 12;
+const INVALID_REQUEST: i16 = 42;
+const POLICY_VIOLATION: i16 = 44;
+const MEMBER_ID_REQUIRED: i16 = 79;
+const GROUP_MAX_SIZE_REACHED: i16 = 81;
+const STREAMS_INVALID_TOPOLOGY: i16 = 130;
+const API_VERSIONS: i16 = 18;
+const METADATA: i16 = 3;
+/// As many as one classic group keeps.
+const PENDING_JOINS_MAX: usize = 10_000;
+
+/// Those that other tests of this suite exceed.
+const ELSEWHERE: [&str; 5] =
+    ["connections.max.idle.ms", "http connections", "http time", "max.connections", "socket.request.max.bytes"];
+
+/// The limit, what it is set to, and what exceeds it.
+type Case = (&'static str, &'static str, fn(&Server));
+
+const CASES: [Case; 13] = [
+    ("group.streams.max.size", "1", |server| {
+        assert_eq!(join(server, "g", "first", "in", ""), (0, String::new()));
+        check_says(&join(server, "g", "second", "in", ""), GROUP_MAX_SIZE_REACHED, "group.streams.max.size");
+    }),
+    ("group.max.size", "1", |server| {
+        assert_eq!(classic_join(server, 3, ""), 0);
+        assert_eq!(classic_join(server, 3, ""), GROUP_MAX_SIZE_REACHED);
+    }),
+    ("pending joins", "", |server| {
+        let mut connection = connect(server.port());
+        let request = classic_join_request("");
+        let mut join = || connection.call_version(&request, 4).expect("an answer").decode().expect("one").error_code;
+        (0..PENDING_JOINS_MAX).for_each(|_| assert_eq!(join(), MEMBER_ID_REQUIRED));
+        assert_eq!(join(), GROUP_MAX_SIZE_REACHED);
+    }),
+    ("riparian.groups.max", "1", |server| {
+        commit_offset(server.port(), "offsets");
+        check_says(&join(server, "g", "first", "in", ""), GROUP_MAX_SIZE_REACHED, "riparian.groups.max");
+        assert_eq!(classic_join(server, 3, ""), GROUP_MAX_SIZE_REACHED);
+        assert_eq!(commit(server, "others", ""), POLICY_VIOLATION);
+    }),
+    ("riparian.members.max", "1", |server| {
+        assert_eq!(join(server, "g", "first", "in", ""), (0, String::new()));
+        check_says(&join(server, "other", "second", "in", ""), GROUP_MAX_SIZE_REACHED, "riparian.members.max");
+    }),
+    ("riparian.member.bytes.max", "1024", |server| {
+        let long = "x".repeat(2000);
+        check_says(&join(server, "g", "first", "in", &long), INVALID_REQUEST, "riparian.member.bytes.max");
+        let topics: Vec<_> = (0..10).map(|n| format!("{n}-{}", "x".repeat(200))).collect();
+        check_says(
+            &join(server, "g", "first", &topics.join(","), ""),
+            STREAMS_INVALID_TOPOLOGY,
+            "riparian.member.bytes.max",
+        );
+        assert_eq!(classic_join(server, 3, &long), POLICY_VIOLATION);
+    }),
+    ("max.message.bytes", "100", |server| {
+        let mut builder = BatchBuilder::new(BatchOptions::PLAIN);
+        builder.push(WallMillis(1), None, Some(&[0; 200]));
+        let partition = PartitionProduceData { records: Some(builder.build().into()), ..Default::default() };
+        let topic = TopicProduceData { name: "in".into(), partition_data: vec![partition], ..Default::default() };
+        let request = ProduceRequest { acks: -1, timeout_ms: 1000, topic_data: vec![topic], ..Default::default() };
+        let answer = connect(server.port()).call_version(&request, 9).expect("the server answers");
+        let error = answer.decode().expect("an answer").responses[0].partition_responses[0].error_code;
+        assert_eq!(error, MESSAGE_TOO_LARGE);
+    }),
+    ("offset.metadata.max.bytes", "10", |server| {
+        assert_eq!(commit(server, "g", "eleven here"), OFFSET_METADATA_TOO_LARGE);
+    }),
+    ("max.connections.per.ip", "1", |server| {
+        let mut first = Connection::open(server.port());
+        check_served(&mut first);
+        assert_eq!(Connection::open(server.port()).read_frame(), None);
+        check_served(&mut first);
+    }),
+    ("max.connection.creation.rate", "1", |server| {
+        // The second one waits, and is served.
+        (0..2).for_each(|_| check_served(&mut Connection::open(server.port())));
+    }),
+    ("riparian.connection.requests.max", "2", |server| {
+        let mut connection = Connection::open(server.port());
+        (0..2).for_each(|_| connection.send_frame(&fetch("in", 0, 300)));
+        check_served_after(&mut connection, 2);
+    }),
+    ("riparian.connection.unsent.bytes.max", "1024", |server| {
+        create_topics(server.port(), &["wide"], 1000);
+        let mut connection = Connection::open(server.port());
+        let mut body = 1i32.to_be_bytes().to_vec();
+        body.extend([0, 4, b'w', b'i', b'd', b'e']);
+        (0..1000).for_each(|_| connection.send_frame(&request(METADATA, 1, 1, &body)));
+        eventually(server.http_port(), "answers that are not read", |scrape| {
+            scrape.sum("riparian_limit_hits_total", &[("limit", "riparian.connection.unsent.bytes.max")]) > 0.0
+        });
+        // Who reads gets them all.
+        (0..1000).for_each(|_| assert!(connection.read_frame().is_some()));
+    }),
+    ("riparian.connections.bytes.max", "1048576", |server| {
+        let mut other = Connection::open(server.port());
+        let halves: Vec<_> = (0..2)
+            .map(|_| {
+                let mut connection = Connection::open(server.port());
+                connection.send(&[&900_000i32.to_be_bytes()[..], &[0; 800_000]].concat());
+                connection
+            })
+            .collect();
+        eventually(server.http_port(), "a connection that holds too much", |scrape| {
+            scrape.sum("riparian_connections_closed_total", &[("reason", "overload")]) > 0.0
+        });
+        check_served(&mut other);
+        drop(halves);
+    }),
+];
+
+#[test]
+fn each_limit_is_exceeded_told_and_counted() {
+    for (limit, value, exceed) in CASES {
+        let key = if limit == "max.message.bytes" { "message.max.bytes" } else { limit };
+        let quick = [
+            ("group.initial.rebalance.delay.ms", "0"),
+            ("group.streams.initial.rebalance.delay.ms", "0"),
+            ("group.streams.assignment.interval.ms", "0"),
+        ];
+        let settings = if value.is_empty() { quick.to_vec() } else { [&quick[..], &[(key, value)]].concat() };
+        let server = Server::start(&settings);
+        if limit != "max.connection.creation.rate" && limit != "max.connections.per.ip" {
+            create_topics(server.port(), &["in"], 1);
+        }
+        let hits = |scrape: &Scrape| scrape.value("riparian_limit_hits_total", &[("limit", limit)]);
+        assert_eq!(hits(&Scrape::take(server.http_port())), Some(0.0), "{limit} before");
+        exceed(&server);
+        eventually(server.http_port(), limit, |scrape| hits(scrape).is_some_and(|hits| hits > 0.0));
+    }
+}
+
+#[test]
+fn no_limit_is_without_a_test() {
+    let server = Server::start(&[]);
+    let told = Scrape::take(server.http_port()).label_values("riparian_limit_hits_total", "limit");
+    let tested: BTreeSet<String> = CASES.iter().map(|case| case.0).chain(ELSEWHERE).map(str::to_owned).collect();
+    assert_eq!(told, tested);
+}
+
+fn check_says((code, text): &(i16, String), expected: i16, key: &str) {
+    assert!(*code == expected && text.contains(key), "{code} {text:?} is not {expected} with {key}");
+}
+
+fn check_served(connection: &mut Connection) {
+    check_served_after(connection, 0);
+}
+
+/// One more request is answered, after so many others.
+fn check_served_after(connection: &mut Connection, others: usize) {
+    connection.send_frame(&request(API_VERSIONS, 0, 77, &[]));
+    (0..others).for_each(|_| assert!(connection.read_frame().is_some()));
+    assert_eq!(connection.read_frame().expect("an answer")[..4], 77i32.to_be_bytes());
+}
+
+/// A member of a streams group joins that reads these topics; the error and its text.
+fn join(server: &Server, group: &str, member: &str, topics: &str, tag: &str) -> (i16, String) {
+    let (group, member) = (group.to_owned(), member.to_owned());
+    let source_topics = topics.split(',').map(|topic| topic.to_owned().into()).collect();
+    let source = Subtopology { subtopology_id: "0".into(), source_topics, ..Default::default() };
+    let tag = KeyValue { key: "tag".into(), value: tag.to_owned().into(), ..Default::default() };
+    let request = StreamsGroupHeartbeatRequest {
+        group_id: group.into(),
+        member_id: member.into(),
+        topology: Some(Topology { epoch: 0, subtopologies: vec![source], ..Default::default() }),
+        rebalance_timeout_ms: 60_000,
+        process_id: Some("process".into()),
+        client_tags: Some(vec![tag]),
+        active_tasks: Some(Vec::new()),
+        standby_tasks: Some(Vec::new()),
+        warmup_tasks: Some(Vec::new()),
+        ..Default::default()
+    };
+    let answer = connect(server.port()).call(&request).expect("the server answers");
+    let answer = answer.decode().expect("an answer");
+    (answer.error_code, answer.error_message.as_deref().unwrap_or_default().to_owned())
+}
+
+fn classic_join_request(metadata: &str) -> JoinGroupRequest<'static> {
+    let metadata = metadata.as_bytes().to_vec();
+    let protocol = JoinGroupRequestProtocol { name: "range".into(), metadata: metadata.into(), ..Default::default() };
+    JoinGroupRequest {
+        group_id: "classic".into(),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 1000,
+        protocol_type: "consumer".into(),
+        protocols: vec![protocol],
+        ..Default::default()
+    }
+}
+
+fn classic_join(server: &Server, version: i16, metadata: &str) -> i16 {
+    let answer = connect(server.port()).call_version(&classic_join_request(metadata), version);
+    answer.expect("the server answers").decode().expect("an answer").error_code
+}
+
+fn commit(server: &Server, group: &str, metadata: &str) -> i16 {
+    let metadata = Some(metadata.to_owned().into());
+    let partition = OffsetCommitRequestPartition { committed_metadata: metadata, ..Default::default() };
+    let topic = OffsetCommitRequestTopic { name: "in".into(), partitions: vec![partition], ..Default::default() };
+    let request = OffsetCommitRequest {
+        group_id: group.to_owned().into(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    let answer = connect(server.port()).call_version(&request, 8).expect("the server answers");
+    answer.decode().expect("an answer").topics[0].partitions[0].error_code
+}
