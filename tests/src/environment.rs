@@ -21,7 +21,7 @@ pub fn against() -> Against {
 }
 
 /// The server binary under test.
-pub(crate) fn riparian_binary() -> PathBuf {
+pub fn riparian_binary() -> PathBuf {
     needed("RIPARIAN_BIN")
 }
 

@@ -63,7 +63,7 @@ const PEER: &str = "peer";
 
 /// Conformance targets about our own binary, where another broker has nothing to show, and the one that starts both.
 const OURS_ONLY: &[&str] =
-    &["differential", "field_cases", "ghosts", "instructions", "metrics", PEER, "rebalance", "startup"];
+    &["differential", "field_cases", "ghosts", "instructions", "metrics", "operating", PEER, "rebalance", "startup"];
 
 /// Suites that wait for clients and clocks most of the time, or need nothing but a processor, and measure nothing; the
 /// longest first. They share the machine with others of these, the rest have it for themselves.
