@@ -277,6 +277,31 @@ fn s_02_damage_in_an_old_segment_without_indexes_leaves_the_rest_readable() {
     assert!(old.read(Offset(second), old.durable_end(), 10_000, true).is_ok());
 }
 
+/// The offset of a batch has no checksum.
+#[test]
+fn s_02_an_offset_that_reaches_into_the_next_segment_sends_no_reader_there() {
+    let disk = Arc::new(MemDisk::new());
+    let (logs, _) = open(&disk, SMALL);
+    fill(&create(&logs, "old", SMALL), 0, BATCHES);
+    logs.shutdown().unwrap();
+    drop(logs);
+    let size = batch(0).len();
+    let second: i64 = names(&disk, "old", ".log")[1][..20].parse().unwrap();
+    for offset in [second - 1, second, 2 * BATCHES, i64::MAX] {
+        disk.tamper(&file("old", FIRST), |bytes| bytes[3 * size..][..8].copy_from_slice(&offset.to_be_bytes()))
+            .unwrap();
+        let (logs, report) = open(&disk, SMALL);
+        assert!(report.offline.is_empty(), "{offset}");
+        let old = find(&logs, "old");
+        assert_eq!(old.read(Offset(0), Offset(6), 10_000, true).unwrap().next_offset, Offset(6), "{offset}");
+        let read = old.read(Offset(6), old.durable_end(), 10_000, true);
+        assert!(matches!(read, Err(ReadError::Damaged { .. })), "{offset}: {read:?}");
+        assert!(old.read(Offset(second), old.durable_end(), 10_000, true).is_ok(), "{offset}");
+        drop(old);
+        logs.shutdown().unwrap();
+    }
+}
+
 /// Several segments with several index entries each.
 const SMALL: LogConfig = LogConfig { segment_bytes: 2500, index_interval_bytes: 300, ..LogConfig::KAFKA };
 

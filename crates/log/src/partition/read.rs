@@ -10,6 +10,7 @@ use super::{PartitionLog, State};
 use crate::{
     disk::DiskError,
     error::{ReadError, Unavailable},
+    index::TimestampOffset,
     segment::{PositionLookup, Segment},
 };
 
@@ -75,6 +76,8 @@ impl ReadEnds {
 #[derive(Clone, Debug)]
 struct Located {
     base_offset: Offset,
+    /// Where the next segment begins, or the log ends: no batch of this one reaches so far.
+    end_offset: Offset,
     path: PathBuf,
     bytes: u64,
     lookup: PositionLookup,
@@ -103,13 +106,12 @@ impl PartitionLog {
                     return Err(ReadError::OutOfRange { offset: from, start, end });
                 }
                 let index = segment_index.or_else(|| segment_of(&state, from));
-                let Some(segment) = index.and_then(|index| state.segments.get(index)).filter(|_| from < upto.min(end))
-                else {
+                let located = index.filter(|_| from < upto.min(end)).and_then(|index| self.locate(&state, index, from));
+                let Some(mut located) = located else {
                     let bytes = Bytes::new();
                     return Ok(ReadBatches { bytes, next_offset: from, log_start_offset: start, too_large: false });
                 };
-                let mut located = self.locate(segment, from);
-                if let Some(position) = state.read_ends.find(segment.base_offset, from) {
+                if let Some(position) = state.read_ends.find(located.base_offset, from) {
                     located.lookup = PositionLookup::Known(position);
                     located.is_sure = true;
                 }
@@ -134,12 +136,11 @@ impl PartitionLog {
     pub fn offset_for_timestamp(&self, at: WallMillis, upto: Offset) -> Result<Option<FoundTimestamp>, ReadError> {
         let (segments, start) = {
             let state = self.available()?;
-            let late = |segment: &&Segment| segment.latest.is_some_and(|latest| latest.timestamp >= at);
-            let segments: Vec<_> = state
-                .segments
-                .iter()
-                .filter(late)
-                .map(|segment| (self.locate(segment, segment.base_offset), segment.time_lookup(at)))
+            let late = |segment: &Segment| segment.latest.is_some_and(|latest| latest.timestamp >= at);
+            let segments: Vec<_> = (state.segments.iter().enumerate().filter(|(_, segment)| late(segment)))
+                .filter_map(|(index, segment)| {
+                    Some((self.locate(&state, index, segment.base_offset)?, segment.time_lookup(at)))
+                })
                 .collect();
             (segments, state.start)
         };
@@ -166,19 +167,14 @@ impl PartitionLog {
     pub fn max_timestamp(&self) -> Result<Option<FoundTimestamp>, ReadError> {
         let (located, latest, start) = {
             let state = self.available()?;
-            let mut found: Option<&Segment> = None;
-            for segment in &state.segments {
-                let larger = match (found.and_then(|found| found.latest), segment.latest) {
-                    (_, None) => false,
-                    (None, Some(_)) => true,
-                    (Some(found), Some(latest)) => latest.timestamp > found.timestamp,
-                };
-                found = if larger { Some(segment) } else { found };
-            }
-            let Some((segment, latest)) = found.and_then(|segment| Some((segment, segment.latest?))) else {
-                return Ok(None);
+            let latest =
+                state.segments.iter().enumerate().filter_map(|(index, segment)| Some((index, segment.latest?)));
+            let later = |found: (usize, TimestampOffset), other: (usize, TimestampOffset)| {
+                if other.1.timestamp > found.1.timestamp { other } else { found }
             };
-            (self.locate(segment, latest.offset), latest, state.start)
+            let Some((index, latest)) = latest.reduce(later) else { return Ok(None) };
+            let Some(located) = self.locate(&state, index, latest.offset) else { return Ok(None) };
+            (located, latest, state.start)
         };
         let find = || -> Result<_, ReadError> {
             let Some((bytes, _)) =
@@ -205,14 +201,16 @@ impl PartitionLog {
         self.state().epochs.latest()
     }
 
-    fn locate(&self, segment: &Segment, offset: Offset) -> Located {
-        Located {
+    fn locate(&self, state: &State, index: usize, offset: Offset) -> Option<Located> {
+        let segment = state.segments.get(index)?;
+        Some(Located {
             base_offset: segment.base_offset,
+            end_offset: state.segments.get(index + 1).map_or(state.end, |next| next.base_offset),
             path: segment.log_path(&self.dir),
             bytes: segment.bytes,
             lookup: segment.position_lookup(offset),
             is_sure: false,
-        }
+        })
     }
 
     fn lookup_again(&self, base_offset: Offset, offset: Offset) -> PositionLookup {
@@ -359,9 +357,10 @@ fn segment_of(state: &State, offset: Offset) -> Option<usize> {
     state.segments.partition_point(|segment| segment.base_offset <= offset).checked_sub(1)
 }
 
-/// What the batch at this position says it has, if the file has as much.
+/// What the batch at this position says it has, if the file has as much. Its offsets have no checksum: one that reaches
+/// into the next segment would send a reader past everything between.
 fn batch_bytes(located: &Located, position: u64, header: &BatchHeader) -> Result<usize, ReadError> {
-    let fits = |bytes: &usize| position + *bytes as u64 <= located.bytes;
+    let fits = |bytes: &usize| position + *bytes as u64 <= located.bytes && header.last_offset() < located.end_offset;
     header.batch_bytes().filter(fits).ok_or_else(|| ReadError::Damaged { path: located.path.clone(), position })
 }
 
