@@ -1,7 +1,7 @@
 //! OffsetCommit (key 8, versions 2 to 10): store how far a group has read.
 //!
 //! Unknown topics and oversized metadata are sorted out here, per partition; whether the member may commit is the
-//! machine's decision, and goes for all partitions.
+//! machine's decision, and goes for all partitions of topics that are known.
 
 use std::borrow::Cow;
 
@@ -31,6 +31,8 @@ pub(crate) const API: Api = Api { key: ApiKey::OffsetCommit, handle };
 
 /// Stands in the response until the machine has decided.
 const UNDECIDED: i16 = i16::MIN;
+/// The same where the metadata is too large, which only matters to a member that may commit.
+const TOO_LARGE: i16 = i16::MIN + 1;
 
 fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
     let request = OffsetCommitRequest::decode(reader, ctx.version())?;
@@ -55,13 +57,13 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                     Err(ErrorCode::TopicAuthorizationFailed)
                 }
                 Ok(name) if ctx.broker.partition(name, index).is_none() => Err(ErrorCode::UnknownTopicOrPartition),
-                Ok(_) if metadata.encode_utf16().count() > metadata_units_max => {
-                    ctx.broker.telemetry.limits().hit(Limit::OffsetMetadataBytes);
-                    Err(ErrorCode::OffsetMetadataTooLarge)
-                }
                 Ok(name) => Ok(name),
             };
             let error_code = match checked {
+                Ok(_) if metadata.encode_utf16().count() > metadata_units_max => {
+                    ctx.broker.telemetry.limits().hit(Limit::OffsetMetadataBytes);
+                    TOO_LARGE
+                }
                 Ok(name) => {
                     offsets.push(OffsetToCommit {
                         topic: name.clone(),
@@ -88,7 +90,8 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
             ..Default::default()
         });
     }
-    if offsets.is_empty() {
+    let mut partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
+    if !partitions.any(|partition| matches!(partition.error_code, UNDECIDED | TOO_LARGE)) {
         ctx.reply(&response);
         return Ok(());
     }
@@ -116,9 +119,11 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                 Err(Unavailable) => ErrorCode::NotCoordinator as i16,
             };
             for partition in response.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
-                if partition.error_code == UNDECIDED {
-                    partition.error_code = code;
-                }
+                partition.error_code = match (partition.error_code, code) {
+                    (TOO_LARGE, 0) => ErrorCode::OffsetMetadataTooLarge as i16,
+                    (UNDECIDED | TOO_LARGE, code) => code,
+                    (decided, _) => decided,
+                };
             }
             broker.reply(to, &response);
         }),

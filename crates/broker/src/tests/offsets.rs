@@ -8,9 +8,14 @@ use riparian_protocol::messages::{
 use super::*;
 
 const OFFSET_METADATA_TOO_LARGE: i16 = 12;
+const UNKNOWN_MEMBER_ID: i16 = 25;
 const GROUP_ID_NOT_FOUND: i16 = 69;
 
 fn commit(server: &mut Server, group: &'static str, metadata: String) -> i16 {
+    commit_as(server, group, -1, metadata)
+}
+
+fn commit_as(server: &mut Server, group: &'static str, epoch: i32, metadata: String) -> i16 {
     let partition = OffsetCommitRequestPartition {
         committed_leader_epoch: -1,
         committed_metadata: Some(metadata.into()),
@@ -19,7 +24,8 @@ fn commit(server: &mut Server, group: &'static str, metadata: String) -> i16 {
     let topic = OffsetCommitRequestTopic { name: "t".into(), partitions: vec![partition], ..Default::default() };
     let request = OffsetCommitRequest {
         group_id: group.into(),
-        generation_id_or_member_epoch: -1,
+        member_id: if epoch < 0 { "" } else { "m" }.into(),
+        generation_id_or_member_epoch: epoch,
         topics: vec![topic],
         ..Default::default()
     };
@@ -35,6 +41,18 @@ fn metadata_beside_an_offset_is_as_long_as_java_says() {
         let one_too_many = letter.repeat(4096 / units + 1);
         assert_eq!(commit(&mut server, "g", one_too_many), OFFSET_METADATA_TOO_LARGE, "{letter}");
     }
+}
+
+/// As in Kafka; otherwise a member that was fenced would go on with less metadata.
+#[test]
+fn who_may_not_commit_is_told_so_whatever_the_metadata() {
+    let mut server = Server::start(&Arc::new(MemDisk::new()));
+    server.create_topic("t", 1);
+    let too_large = "m".repeat(4097);
+    assert_eq!(commit_as(&mut server, "g", 3, too_large.clone()), GROUP_ID_NOT_FOUND);
+    assert_eq!(commit(&mut server, "g", String::new()), 0);
+    assert_eq!(commit_as(&mut server, "g", 3, too_large.clone()), UNKNOWN_MEMBER_ID);
+    assert_eq!(commit(&mut server, "g", too_large), OFFSET_METADATA_TOO_LARGE);
 }
 
 #[test]
