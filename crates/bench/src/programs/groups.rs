@@ -31,6 +31,8 @@ enum End {
 
 struct Found {
     heap_kib: f64,
+    /// When the groups were read from the log, without what forming them has left behind.
+    heap_again_kib: f64,
     resident_kib: f64,
     disk_kib: f64,
     formed_s: f64,
@@ -55,13 +57,14 @@ pub(super) fn run(plan: &Plan) -> Result<Section> {
         ],
     );
     section.note(format!("The members of {shape} share {connections} connections; no delays before assignments."));
-    let header = ["", "heap per group, KiB", "RSS per group, KiB", "log per group, KiB", "formed in, s"];
-    let mut memory = Table::new("Memory", &header);
+    let header = ["", "heap per group, KiB", "heap when started again", "RSS", "log", "formed in, s"];
+    let mut memory = Table::new("Memory and files per group, KiB", &header);
     let header = ["", "after", "first served, ms", "all served, ms"];
     let mut replays = Table::new("Start again", &header);
     for &kind in plan.kinds() {
         let found = measure(plan, kind, shape, connections)?;
-        let cells = [found.heap_kib, found.resident_kib, found.disk_kib, found.formed_s].map(shown);
+        let cells =
+            [found.heap_kib, found.heap_again_kib, found.resident_kib, found.disk_kib, found.formed_s].map(shown);
         memory.row([vec![kind.name().to_owned()], cells.to_vec()].concat());
         for (end, name) in [(End::Terminated, "SIGTERM"), (End::Killed, "SIGKILL")] {
             let rounds: Vec<Replay> =
@@ -114,6 +117,7 @@ fn measure(plan: &Plan, kind: Kind, shape: Shape, connections: usize) -> Result<
     let per_group_kib = |after: u64, before: u64| (after as f64 - before as f64) / 1024.0 / shape.groups as f64;
     let mut found = Found {
         heap_kib: per_group_kib(server.heap_bytes()?, heap),
+        heap_again_kib: 0.0,
         resident_kib: per_group_kib(server.memory()?.resident, memory.resident),
         disk_kib: per_group_kib(directory_bytes(&server)?, disk),
         formed_s: formed.as_secs_f64(),
@@ -142,6 +146,7 @@ fn measure(plan: &Plan, kind: Kind, shape: Shape, connections: usize) -> Result<
                 by_code(&load.take_refused())
             ));
             found.replays.push((end, replay));
+            found.heap_again_kib = per_group_kib(server.heap_bytes()?, heap);
         }
     }
     Ok(found)
