@@ -394,7 +394,7 @@ impl Opening<'_> {
         let looked_at = usize::try_from(file_bytes - position).unwrap_or(usize::MAX).min(TAIL_LOOKED_AT_BYTES);
         let tail = self.disk.read(&path, position, looked_at)?;
         let mut bytes = file_bytes - position;
-        let mut batches_follow = good_batches_follow(&tail, self.next_offset);
+        let mut batches_follow = has_batch(&tail);
         for &base_offset in later {
             let later_bytes = self.disk.file_bytes(&Kind::Log.path(self.dir, base_offset))?;
             bytes += later_bytes;
@@ -493,20 +493,19 @@ pub(crate) fn has_good_batch(disk: &dyn Disk, dir: &Path) -> Result<bool, DiskEr
         let file_bytes = disk.file_bytes(&path)?;
         let looked_at = usize::try_from(file_bytes).unwrap_or(usize::MAX).min(TAIL_LOOKED_AT_BYTES);
         let is_long = file_bytes > looked_at as u64;
-        if is_long || good_batches_follow(&disk.read(&path, 0, looked_at)?, base_offset) {
+        if is_long || has_batch(&disk.read(&path, 0, looked_at)?) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Whether a good batch with this offset or a later one lies anywhere in these bytes, also at once: where offsets are
-/// missing the batch behind the gap is as good as any.
-fn good_batches_follow(bytes: &[u8], next_offset: Offset) -> bool {
+/// Whether a good batch lies anywhere in these bytes, also at once: where offsets are missing the batch behind the gap is
+/// as good as any, and one that comes too early may be in the wrong file.
+fn has_batch(bytes: &[u8]) -> bool {
     (0..bytes.len()).any(|start| {
         BatchHeader::parse(&bytes[start..]).is_some_and(|header| {
             let plausible = header.magic == riparian_records::MAGIC
-                && header.base_offset >= next_offset
                 && header.batch_bytes().is_some_and(|length| length <= bytes.len() - start);
             plausible && Batch::parse(&bytes[start..]).is_ok()
         })
