@@ -1,8 +1,9 @@
 //! Committed offsets, as far as the broker looks at them itself.
 
 use riparian_protocol::messages::{
-    DeleteGroupsRequest, OffsetCommitRequest,
+    DeleteGroupsRequest, OffsetCommitRequest, OffsetFetchRequest,
     offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
+    offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics},
 };
 
 use super::*;
@@ -10,6 +11,7 @@ use super::*;
 const OFFSET_METADATA_TOO_LARGE: i16 = 12;
 const UNKNOWN_MEMBER_ID: i16 = 25;
 const GROUP_ID_NOT_FOUND: i16 = 69;
+const STALE_MEMBER_EPOCH: i16 = 113;
 
 fn commit(server: &mut Server, group: &'static str, metadata: String) -> i16 {
     commit_as(server, group, -1, metadata)
@@ -78,4 +80,41 @@ fn a_group_that_is_named_twice_is_deleted_once() {
         r.results.iter().map(|result| (result.group_id.to_string(), result.error_code)).collect::<Vec<_>>()
     });
     assert_eq!(results, [("g".to_owned(), 0), ("none".to_owned(), GROUP_ID_NOT_FOUND)]);
+}
+
+#[test]
+fn m_09_a_stale_epoch_for_one_group_leaves_the_others_of_the_request_alone() {
+    let mut server = Server::start(&Arc::new(MemDisk::new()));
+    server.create_topic("t", 1);
+    let epoch = server.ask(&join("m"), 1, |reply| reply.member_epoch);
+    assert_eq!(commit(&mut server, "other", String::new()), 0);
+    let group = |id: &'static str, member: Option<&'static str>, member_epoch| OffsetFetchRequestGroup {
+        group_id: id.into(),
+        member_id: member.map(Into::into),
+        member_epoch,
+        topics: Some(vec![OffsetFetchRequestTopics {
+            name: "t".into(),
+            partition_indexes: vec![0],
+            ..Default::default()
+        }]),
+        ..Default::default()
+    };
+    let ask = |server: &mut Server, epochs: [i32; 2]| {
+        let groups = vec![
+            group("app", Some("m"), epochs[0]),
+            group("other", None, -1),
+            group("app", None, -1),
+            group("app", Some("m"), epochs[1]),
+        ];
+        let request = OffsetFetchRequest { groups, ..Default::default() };
+        server.ask(&request, 9, |reply| {
+            let offset = |group: &riparian_protocol::messages::offset_fetch_response::OffsetFetchResponseGroup<'_>| {
+                group.topics.first().map(|topic| topic.partitions[0].committed_offset)
+            };
+            reply.groups.iter().map(|group| (group.error_code, offset(group))).collect::<Vec<_>>()
+        })
+    };
+    let (stale, none, committed) = ((STALE_MEMBER_EPOCH, None), (0, Some(-1)), (0, Some(0)));
+    assert_eq!(ask(&mut server, [epoch - 1, epoch]), [stale, committed, none, none]);
+    assert_eq!(ask(&mut server, [epoch, epoch + 1]), [none, committed, none, stale]);
 }
