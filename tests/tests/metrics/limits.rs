@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use riparian_protocol::messages::{
-    JoinGroupRequest, OffsetCommitRequest, ProduceRequest, StreamsGroupHeartbeatRequest,
+    JoinGroupRequest, ProduceRequest, StreamsGroupHeartbeatRequest,
     join_group_request::JoinGroupRequestProtocol,
-    offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
     produce_request::{PartitionProduceData, TopicProduceData},
     streams_group_heartbeat_request::{KeyValue, Subtopology, Topology},
 };
@@ -15,7 +14,7 @@ use riparian_types::WallMillis;
 
 use super::{
     counters::{eventually, fetch},
-    member::{commit_offset, connect},
+    member::{commit_offset, connect, try_commit},
 };
 
 const MESSAGE_TOO_LARGE: i16 = 10;
@@ -57,7 +56,7 @@ const CASES: [Case; 13] = [
         commit_offset(server.port(), "offsets");
         check_says(&join(server, "g", "first", "in", ""), GROUP_MAX_SIZE_REACHED, "riparian.groups.max");
         assert_eq!(classic_join(server, 3, ""), GROUP_MAX_SIZE_REACHED);
-        assert_eq!(commit(server, "others", ""), POLICY_VIOLATION);
+        assert_eq!(try_commit(server.port(), "others", ""), POLICY_VIOLATION);
     }),
     ("riparian.members.max", "1", |server| {
         assert_eq!(join(server, "g", "first", "in", ""), (0, String::new()));
@@ -85,7 +84,7 @@ const CASES: [Case; 13] = [
         assert_eq!(error, MESSAGE_TOO_LARGE);
     }),
     ("offset.metadata.max.bytes", "10", |server| {
-        assert_eq!(commit(server, "g", "eleven here"), OFFSET_METADATA_TOO_LARGE);
+        assert_eq!(try_commit(server.port(), "g", "eleven here"), OFFSET_METADATA_TOO_LARGE);
     }),
     ("max.connections.per.ip", "1", |server| {
         let mut first = Connection::open(server.port());
@@ -214,18 +213,4 @@ fn classic_join_request(metadata: &str) -> JoinGroupRequest<'static> {
 fn classic_join(server: &Server, version: i16, metadata: &str) -> i16 {
     let answer = connect(server.port()).call_version(&classic_join_request(metadata), version);
     answer.expect("the server answers").decode().expect("an answer").error_code
-}
-
-fn commit(server: &Server, group: &str, metadata: &str) -> i16 {
-    let metadata = Some(metadata.to_owned().into());
-    let partition = OffsetCommitRequestPartition { committed_metadata: metadata, ..Default::default() };
-    let topic = OffsetCommitRequestTopic { name: "in".into(), partitions: vec![partition], ..Default::default() };
-    let request = OffsetCommitRequest {
-        group_id: group.to_owned().into(),
-        generation_id_or_member_epoch: -1,
-        topics: vec![topic],
-        ..Default::default()
-    };
-    let answer = connect(server.port()).call_version(&request, 8).expect("the server answers");
-    answer.decode().expect("an answer").topics[0].partitions[0].error_code
 }

@@ -18,7 +18,14 @@ pub(super) fn connect(port: u16) -> Connection {
 
 /// Commits an offset of topic `in` for a group without members; a classic group to Kafka.
 pub(super) fn commit_offset(port: u16, group: &str) {
-    let partition = OffsetCommitRequestPartition { committed_offset: 7, ..Default::default() };
+    assert_eq!(try_commit(port, group, ""), 0);
+}
+
+/// The same with a text beside it; the error.
+pub(super) fn try_commit(port: u16, group: &str, metadata: &str) -> i16 {
+    let metadata = Some(metadata.to_owned().into());
+    let partition =
+        OffsetCommitRequestPartition { committed_offset: 7, committed_metadata: metadata, ..Default::default() };
     let topic = OffsetCommitRequestTopic { name: "in".into(), partitions: vec![partition], ..Default::default() };
     let request = OffsetCommitRequest {
         group_id: group.to_owned().into(),
@@ -27,7 +34,7 @@ pub(super) fn commit_offset(port: u16, group: &str) {
         ..Default::default()
     };
     let answer = connect(port).call_version(&request, 8).expect("the server answers");
-    assert_eq!(answer.decode().expect("an answer").topics[0].partitions[0].error_code, 0);
+    answer.decode().expect("an answer").topics[0].partitions[0].error_code
 }
 
 /// A member of a group that reads topic `in`.
