@@ -11,12 +11,10 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
+use riparian_crowd::poll::{Poll, READ_BYTES};
 use riparian_wire::frame;
 
-use crate::{
-    load::poll::{Poll, READ_BYTES},
-    report,
-};
+use crate::report;
 
 /// Of a request: API, version, then the number that the answer repeats.
 const CORRELATION_AT: usize = frame::PREFIX_BYTES + 4;

@@ -1,27 +1,6 @@
-//! Medians, ratios and latencies.
+//! Medians and ratios.
 
 use std::time::Duration;
-
-use hdrhistogram::Histogram;
-
-/// Latencies in nanoseconds, from 1 us to a minute, three digits.
-#[derive(Clone)]
-pub(crate) struct Latencies(Histogram<u64>);
-
-impl Latencies {
-    pub(crate) fn new() -> Self {
-        Self(Histogram::new_with_bounds(1_000, 60_000_000_000, 3).expect("the bounds are in order"))
-    }
-
-    pub(crate) fn record(&mut self, nanos: u64) {
-        self.0.saturating_record(nanos);
-    }
-
-    /// Below this lie so many of a hundred.
-    pub(crate) fn at(&self, percent: f64) -> Duration {
-        Duration::from_nanos(self.0.value_at_percentile(percent))
-    }
-}
 
 /// The middle one, or the mean of the two in the middle; 0 of nothing.
 pub(crate) fn median(values: &[f64]) -> f64 {
@@ -79,13 +58,5 @@ mod tests {
         check(0.012345, "0.0123");
         check(0.0, "0.00");
         check(f64::NAN, "-");
-    }
-
-    #[test]
-    fn latencies_are_told_by_share() {
-        let mut latencies = Latencies::new();
-        (1..=1000).for_each(|ms: u64| latencies.record(ms * 1_000_000));
-        let p99 = millis(latencies.at(99.0));
-        assert!((989.0..=991.0).contains(&p99), "{p99}");
     }
 }

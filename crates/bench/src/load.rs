@@ -10,12 +10,6 @@
 //! It is cheap on purpose, since it shares the machine with what it measures: steady heartbeats are encoded once, answers
 //! that are as before are compared and not decoded, and what goes to one connection is written at once.
 
-mod link;
-mod member;
-mod owners;
-pub(crate) mod poll;
-pub(crate) mod pump;
-
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap},
@@ -25,13 +19,16 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use riparian_client::Cluster;
+use riparian_crowd::{
+    latencies::Latencies,
+    link::Link,
+    member::{Group, Heard, Life, Member},
+    owners::Owners,
+    poll::{self, Poll},
+};
 use riparian_protocol::ErrorCode;
 
-use crate::{admin, figures::Latencies, report::say, servers::Server};
-use link::Link;
-use member::{Group, Heard, Life, Member};
-use owners::Owners;
-use poll::Poll;
+use crate::{admin, report::say, servers::Server};
 
 /// A member that was refused comes back after so long, as clients do.
 const RETRY: Duration = Duration::from_millis(100);

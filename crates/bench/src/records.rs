@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use riparian_crowd::pump::Talk;
 use riparian_protocol::{
     Request, RequestHeader, ResponseHeader,
     messages::{
@@ -14,8 +15,6 @@ use riparian_protocol::{
 use riparian_records::{BatchBuilder, BatchOptions, Compression, batches};
 use riparian_types::{Prng, WallMillis};
 use riparian_wire::{Reader, frame};
-
-use crate::load::pump::Talk;
 
 /// The last versions that name topics.
 const PRODUCE: i16 = 12;

@@ -38,9 +38,10 @@ const ARROWS: &[(&str, Arrow)] = &[
         ]),
     ),
     ("client", Arrow::Only(&["types", "wire", "protocol", "records"])),
-    ("server", Arrow::AllBut(&["sim", "bench", "scripts", "testkit"])),
-    ("sim", Arrow::AllBut(&["server", "bench"])),
-    ("fuzz", Arrow::AllBut(&["server", "sim", "bench", "scripts", "testkit"])),
+    ("crowd", Arrow::Only(&["wire", "protocol"])),
+    ("server", Arrow::AllBut(&["sim", "bench", "crowd", "scripts", "testkit"])),
+    ("sim", Arrow::AllBut(&["server", "bench", "crowd"])),
+    ("fuzz", Arrow::AllBut(&["server", "sim", "bench", "crowd", "scripts", "testkit"])),
     ("bench", Arrow::AllBut(&["server", "sim"])),
     ("scripts", Arrow::Only(&["types", "protocol", "records", "client", "testkit"])),
     ("testkit", Arrow::Only(&[])),
@@ -265,7 +266,7 @@ mod tests {
             &package("server", &[ours("sim", None)]),
             "",
             &[
-                "crates/server/Cargo.toml: `server` must not depend on `sim`: it may use all but sim, bench, scripts, testkit",
+                "crates/server/Cargo.toml: `server` must not depend on `sim`: it may use all but sim, bench, crowd, scripts, testkit",
             ],
         );
         check_texts(

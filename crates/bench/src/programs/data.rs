@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use riparian_crowd::pump::{Pump, Pumped, Talk};
 use riparian_records::Compression;
 
 use super::{Benchmark, Plan};
 use crate::{
     admin,
     figures::{median_of, shown},
-    load::pump::{Pump, Pumped, Talk},
     records::{Fetching, Producing, batch},
     report::{Section, Table, say},
     servers::{self, Kind, Running, Server},

@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use riparian_crowd::pump::{Pump, Talk};
 use riparian_log::{FlushMode, FsDisk, Identity, LogConfig, Logs, LogsConfig, PartitionLog};
 use riparian_records::Compression;
 use riparian_types::{LeaderEpoch, MonoMillis, NodeId, Now, PartitionIndex, TopicName, Uuid, WallMillis};
@@ -20,7 +21,6 @@ use super::{Benchmark, Plan};
 use crate::{
     admin,
     figures::{median, median_of, millis, shown},
-    load::pump::{Pump, Talk},
     records::{batch, check_produced, produce},
     report::{Section, Table, say},
     servers::{self, Kind, Server},

@@ -6,13 +6,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use riparian_crowd::pump::Pump;
 use riparian_records::Compression;
 
 use super::{Benchmark, Plan};
 use crate::{
     admin,
     figures::{median_of, shown},
-    load::pump::Pump,
     records::{Producing, lines},
     report::{Section, Table, say},
     servers::{self, Kind, Running, Server},

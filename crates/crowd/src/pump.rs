@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::{
+use crate::{
     link::Link,
     poll::{Poll, READ_BYTES},
 };
 
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
-pub(crate) struct Pump {
+pub struct Pump {
     poll: Poll,
     links: Vec<Link>,
     buffer: Vec<u8>,
@@ -21,15 +21,15 @@ pub(crate) struct Pump {
 
 /// What came of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pumped {
-    pub(crate) answers: u64,
+pub struct Pumped {
+    pub answers: u64,
     /// The sum of what the answers were worth.
-    pub(crate) worth: u64,
-    pub(crate) wall: Duration,
+    pub worth: u64,
+    pub wall: Duration,
 }
 
 /// Makes requests and reads answers; connections are known by number.
-pub(crate) trait Talk {
+pub trait Talk {
     /// Writes the next request of a connection as a frame.
     fn ask(&mut self, link: usize, out: &mut Vec<u8>) -> Result<()>;
 
@@ -38,14 +38,14 @@ pub(crate) trait Talk {
 }
 
 impl Pump {
-    pub(crate) fn connect(port: u16, connections: usize) -> Result<Self> {
+    pub fn connect(port: u16, connections: usize) -> Result<Self> {
         let poll = Poll::new()?;
         let links = (0..connections).map(|key| Link::open(port, key as u64, &poll)).collect::<Result<_>>()?;
         Ok(Self { poll, links, buffer: vec![0; READ_BYTES] })
     }
 
     /// Goes on until the time is over or `answers_max` requests were sent, then waits for what is under way.
-    pub(crate) fn run(
+    pub fn run(
         &mut self,
         talk: &mut impl Talk,
         window: usize,

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use riparian_wire::frame;
 
-use super::poll::Poll;
+use crate::poll::Poll;
 
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// Where a request has its number, behind size, API and version.
@@ -19,15 +19,15 @@ const CORRELATION_AT: usize = frame::PREFIX_BYTES + 4;
 
 /// A request without an answer yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub struct Asked {
     /// Whatever the asker calls it.
-    pub(crate) by: usize,
+    pub by: usize,
     /// When it should have been sent, in nanoseconds of the asker's clock.
-    pub(crate) intended: u64,
+    pub intended: u64,
     correlation: i32,
 }
 
-pub(crate) struct Link {
+pub struct Link {
     stream: TcpStream,
     key: u64,
     asked: VecDeque<Asked>,
@@ -38,7 +38,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn open(port: u16, key: u64, poll: &Poll) -> Result<Self> {
+    pub fn open(port: u16, key: u64, poll: &Poll) -> Result<Self> {
         let stream =
             TcpStream::connect(("127.0.0.1", port)).with_context(|| format!("cannot connect to port {port}"))?;
         stream.set_nodelay(true)?;
@@ -56,7 +56,7 @@ impl Link {
     }
 
     /// Adds a request, a whole frame whose number is given here, to what [`Self::flush`] writes.
-    pub(crate) fn ask(&mut self, frame: &[u8], by: usize, intended: u64) {
+    pub fn ask(&mut self, frame: &[u8], by: usize, intended: u64) {
         let start = self.out.len();
         self.out.extend_from_slice(frame);
         let correlation = self.next_correlation;
@@ -66,12 +66,12 @@ impl Link {
     }
 
     /// How many requests have no answer yet.
-    pub(crate) fn outstanding(&self) -> usize {
+    pub fn outstanding(&self) -> usize {
         self.asked.len()
     }
 
     /// Writes as much as the socket takes.
-    pub(crate) fn flush(&mut self, poll: &Poll) -> Result<()> {
+    pub fn flush(&mut self, poll: &Poll) -> Result<()> {
         let mut written = 0;
         while written < self.out.len() {
             match self.stream.write(&self.out[written..]) {
@@ -90,7 +90,7 @@ impl Link {
     }
 
     /// Reads once, and hands over each whole answer with its header, without its size.
-    pub(crate) fn read(&mut self, buffer: &mut [u8], mut take: impl FnMut(Asked, &[u8]) -> Result<()>) -> Result<()> {
+    pub fn read(&mut self, buffer: &mut [u8], mut take: impl FnMut(Asked, &[u8]) -> Result<()>) -> Result<()> {
         let bytes = match self.stream.read(buffer) {
             Ok(0) => bail!("the server closed a connection"),
             Ok(bytes) => bytes,

@@ -15,7 +15,7 @@ use riparian_protocol::{
 };
 use riparian_wire::{Reader, frame};
 
-use super::owners::Owners;
+use crate::owners::Owners;
 
 const VERSION: i16 = 1;
 const SUBTOPOLOGY: &str = "0";
@@ -23,15 +23,15 @@ const STATUS_ASSIGNMENT_DELAYED: i8 = 5;
 const REBALANCE_TIMEOUT_MS: i32 = 300_000;
 
 /// A group with its members' view of who has what.
-pub(crate) struct Group {
-    pub(crate) id: String,
+pub struct Group {
+    pub id: String,
     /// The source topic, whose partitions are the tasks.
-    pub(crate) topic: String,
-    pub(crate) owners: Owners,
+    pub topic: String,
+    pub owners: Owners,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub enum Life {
     /// Has not joined, or has to join again.
     Outside,
     In,
@@ -41,24 +41,24 @@ pub(crate) enum Life {
     Gone,
 }
 
-pub(crate) struct Member {
-    pub(crate) id: String,
-    pub(crate) group: usize,
-    pub(crate) link: usize,
-    pub(crate) life: Life,
-    pub(crate) wants_to_leave: bool,
-    pub(crate) epoch: i32,
-    pub(crate) interval_ms: u64,
+pub struct Member {
+    pub id: String,
+    pub group: usize,
+    pub link: usize,
+    pub life: Life,
+    pub wants_to_leave: bool,
+    pub epoch: i32,
+    pub interval_ms: u64,
     /// Requests without an answer.
-    pub(crate) waiting: u32,
+    pub waiting: u32,
     /// The assignment is held back, as the server says.
-    pub(crate) delayed: bool,
+    pub delayed: bool,
     /// What it was told and has not given back, ascending.
     held: Vec<i32>,
     /// What it was told last, ascending.
     assigned: Vec<i32>,
     /// There is something to report.
-    pub(crate) has_news: bool,
+    pub has_news: bool,
     /// The report is under way.
     reporting: bool,
     /// The heartbeat that says nothing, and what was answered to it last.
@@ -68,7 +68,7 @@ pub(crate) struct Member {
 
 /// What an answer means for the group.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub enum Heard {
     /// As before.
     Nothing,
     /// Something that has to do with epochs or tasks.
@@ -78,7 +78,7 @@ pub(crate) enum Heard {
 }
 
 impl Member {
-    pub(crate) fn new(id: String, group: usize, link: usize) -> Self {
+    pub fn new(id: String, group: usize, link: usize) -> Self {
         Self {
             id,
             group,
@@ -99,29 +99,29 @@ impl Member {
     }
 
     /// A member in the eyes of a server that always gives the same answer.
-    pub(crate) fn of_echo(id: String, link: usize, request: Vec<u8>, answer_bytes: usize) -> Self {
+    pub fn of_echo(id: String, link: usize, request: Vec<u8>, answer_bytes: usize) -> Self {
         let steady_answer = vec![0; answer_bytes - frame::PREFIX_BYTES - 4];
         Self { life: Life::In, steady: request, steady_answer, ..Self::new(id, 0, link) }
     }
 
     /// It does what is expected and waits for nothing.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.life == Life::In && !self.wants_to_leave && !self.delayed && !self.has_news && !self.reporting
     }
 
     /// The heartbeat that says nothing.
-    pub(crate) fn steady_request(&self) -> &[u8] {
+    pub fn steady_request(&self) -> &[u8] {
         &self.steady
     }
 
     /// Bytes of the answer to it, with the size.
-    pub(crate) fn steady_answer_bytes(&self) -> usize {
+    pub fn steady_answer_bytes(&self) -> usize {
         self.steady_answer.len() + frame::PREFIX_BYTES + 4
     }
 
     /// Writes its next request into `out`, unless it is the steady one, and does what goes with sending it. `own` is its
     /// number among the members.
-    pub(crate) fn send<'a>(&'a mut self, own: usize, group: &mut Group, out: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+    pub fn send<'a>(&'a mut self, own: usize, group: &mut Group, out: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         self.waiting += 1;
         if self.life == Life::In && !self.wants_to_leave && !self.has_news {
             return Ok(&self.steady);
@@ -172,13 +172,7 @@ impl Member {
     }
 
     /// Takes an answer, with its header. Violations of what a group may do go to `wrong`.
-    pub(crate) fn hear(
-        &mut self,
-        own: usize,
-        group: &mut Group,
-        answer: &[u8],
-        wrong: &mut Vec<String>,
-    ) -> Result<Heard> {
+    pub fn hear(&mut self, own: usize, group: &mut Group, answer: &[u8], wrong: &mut Vec<String>) -> Result<Heard> {
         self.waiting -= 1;
         if self.life == Life::Gone {
             return Ok(Heard::Nothing);
@@ -252,18 +246,18 @@ impl Member {
     }
 
     /// Its connection broke: like a client it says all over again what it has.
-    pub(crate) fn forget_delivery(&mut self) {
+    pub fn forget_delivery(&mut self) {
         self.has_news = true;
         self.reporting = false;
     }
 
     /// It stops without a word.
-    pub(crate) fn die(&mut self, own: usize, group: &mut Group) {
+    pub fn die(&mut self, own: usize, group: &mut Group) {
         self.life = Life::Gone;
         give_back(&mut self.held, |_| false, own, &mut group.owners);
     }
 
-    pub(crate) fn assigned(&self) -> &[i32] {
+    pub fn assigned(&self) -> &[i32] {
         &self.assigned
     }
 }

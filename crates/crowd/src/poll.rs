@@ -10,43 +10,43 @@ use rustix::{
 };
 
 /// Read from a socket at once.
-pub(crate) const READ_BYTES: usize = 256 * 1024;
+pub const READ_BYTES: usize = 256 * 1024;
 const EVENTS_MAX: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ready {
-    pub(crate) key: u64,
-    pub(crate) read: bool,
-    pub(crate) write: bool,
+pub struct Ready {
+    pub key: u64,
+    pub read: bool,
+    pub write: bool,
 }
 
-pub(crate) struct Poll {
+pub struct Poll {
     epoll: OwnedFd,
     raw: Vec<epoll::Event>,
     ready: Vec<Ready>,
 }
 
 impl Poll {
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll cannot be used")?;
         Ok(Self { epoll, raw: Vec::with_capacity(EVENTS_MAX), ready: Vec::with_capacity(EVENTS_MAX) })
     }
 
     /// Waits for bytes on this socket from now on.
-    pub(crate) fn add(&self, socket: &impl AsFd, key: u64) -> Result<()> {
+    pub fn add(&self, socket: &impl AsFd, key: u64) -> Result<()> {
         let added = epoll::add(&self.epoll, socket, epoll::EventData::new_u64(key), epoll::EventFlags::IN);
         added.context("a socket cannot be waited for")
     }
 
     /// Also waits for room to write, or no longer.
-    pub(crate) fn want_write(&self, socket: &impl AsFd, key: u64, write: bool) -> Result<()> {
+    pub fn want_write(&self, socket: &impl AsFd, key: u64, write: bool) -> Result<()> {
         let flags = if write { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
         let changed = epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(key), flags);
         changed.context("a socket cannot be waited for")
     }
 
     /// Waits, to the nanosecond; `None` waits for ever.
-    pub(crate) fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
+    pub fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
         let limit = limit.map(|limit| Timespec {
             tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(limit.subsec_nanos()),
@@ -70,7 +70,7 @@ impl Poll {
     }
 
     /// What the last wait has found.
-    pub(crate) fn events(&self) -> &[Ready] {
+    pub fn events(&self) -> &[Ready] {
         &self.ready
     }
 }

@@ -7,18 +7,18 @@ const NOBODY: u32 = u32::MAX;
 
 /// The tasks of one group, which has one subtopology: a task is its partition.
 #[derive(Clone, Debug)]
-pub(crate) struct Owners {
+pub struct Owners {
     owner: Vec<u32>,
     owned: usize,
 }
 
 impl Owners {
-    pub(crate) fn new(tasks: usize) -> Self {
+    pub fn new(tasks: usize) -> Self {
         Self { owner: vec![NOBODY; tasks], owned: 0 }
     }
 
     /// A member was told that it has a task. `Some` says what is wrong with that.
-    pub(crate) fn told(&mut self, task: i32, member: usize) -> Option<String> {
+    pub fn told(&mut self, task: i32, member: usize) -> Option<String> {
         let found = usize::try_from(task).ok().and_then(|task| self.owner.get_mut(task));
         let Some(owner) = found else { return Some(format!("member {member} was told of task {task}, which is none")) };
         match *owner {
@@ -33,7 +33,7 @@ impl Owners {
     }
 
     /// A member has given a task back, or has died.
-    pub(crate) fn given_back(&mut self, task: i32, member: usize) {
+    pub fn given_back(&mut self, task: i32, member: usize) {
         let found = usize::try_from(task).ok().and_then(|task| self.owner.get_mut(task));
         if let Some(owner) = found.filter(|owner| **owner == member as u32) {
             *owner = NOBODY;
@@ -41,11 +41,11 @@ impl Owners {
         }
     }
 
-    pub(crate) fn all_owned(&self) -> bool {
+    pub fn all_owned(&self) -> bool {
         self.owned == self.owner.len()
     }
 
-    pub(crate) fn owned(&self) -> usize {
+    pub fn owned(&self) -> usize {
         self.owned
     }
 }
