@@ -7,6 +7,9 @@
 //! What counts as activity for the idle timeout is a request that is complete, a reply that is ready or sent, or
 //! [`ACTIVITY_BYTES`] of a large one: a peer that drips byte after byte is as good as silent.
 //!
+//! A peer that has gone is noticed also while its connection is not read, within [`HELD_BACK_LOOK`]: what it waits for may
+//! take as long as it has asked for.
+//!
 //! **Invariant:** at most `riparian.connection.requests.max` requests of a connection are outstanding, and no request is
 //! handed over while more than `riparian.connection.unsent.bytes.max` of replies wait for a slow reader.
 //!
@@ -20,19 +23,21 @@ use std::{
     io::{self, IoSlice},
     net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::{Buf, BufMut, Bytes};
 use riparian_broker::telemetry::Limit;
 use tokio::{
-    io::{AsyncRead, ReadBuf},
+    io::{AsyncRead, Interest, ReadBuf},
     net::TcpStream,
+    time::timeout,
 };
 
 use super::{
@@ -51,6 +56,9 @@ pub(crate) const ACTIVITY_BYTES: usize = 16 * 1024;
 /// Frames that one connection may have handled before others get their turn.
 const FRAMES_PER_TURN: usize = 32;
 const WRITE_PARTS_MAX: usize = 64;
+/// How often it is looked whether the peer of a connection that is not read is still there: its end would be read behind
+/// all that it has sent.
+const HELD_BACK_LOOK: Duration = Duration::from_secs(1);
 
 thread_local! {
     /// One per worker: idle connections hold no buffer.
@@ -163,7 +171,8 @@ impl<P: Port> Task<P> {
             }
             self.count_held(io)?;
         }
-        if !io.hurried && (io.ended || io.stage != Stage::Open) {
+        let has_left = io.ended || (!io.may_handle() && has_finished(&self.stream));
+        if !io.hurried && (has_left || io.stage != Stage::Open) {
             // Nobody waits for the end of a long poll.
             io.hurried = true;
             self.port.hurry(self.clock.now(), &self.connection);
@@ -224,13 +233,18 @@ impl<P: Port> Task<P> {
     }
 
     async fn wait(&self, io: &Io) {
-        poll_fn(|ctx| {
+        let news = poll_fn(|ctx| {
             let news = self.handle.outbox.poll_news(ctx, io.completed, io.stage).is_ready();
             let readable = io.may_read() && self.stream.poll_read_ready(ctx).is_ready();
             let writable = !io.out.is_empty() && self.stream.poll_write_ready(ctx).is_ready();
             if news || readable || writable { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+        });
+        if io.is_held_back && !io.hurried {
+            // Nothing tells of an end behind bytes that are not read.
+            let _ = timeout(HELD_BACK_LOOK, news).await;
+        } else {
+            news.await;
+        }
     }
 
     fn hand_over(&self, io: &mut Io, frame: Bytes) -> Result<(), End> {
@@ -341,6 +355,12 @@ fn read_now(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
         Poll::Ready(result) => result.map(|()| buffer.filled().len()),
         Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
     }
+}
+
+/// Whether the peer has said that it sends nothing more, even if it was not read that far.
+fn has_finished(stream: &TcpStream) -> bool {
+    let ready = pin!(stream.ready(Interest::READABLE)).poll(&mut Context::from_waker(Waker::noop()));
+    matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
 }
 
 fn if_blocked(error: io::Error) -> Result<(), End> {

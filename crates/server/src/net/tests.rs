@@ -40,6 +40,7 @@ struct Fake {
     handled: AtomicU64,
     /// How long the last request was.
     last_bytes: AtomicU64,
+    hurried: AtomicU64,
     disconnected: AtomicU64,
     timers: Mutex<Vec<MonoMillis>>,
     changed: Notify,
@@ -73,7 +74,10 @@ impl Port for Fake {
         Ok(())
     }
 
-    fn hurry(&self, _: Now, _: &ConnectionId) {}
+    fn hurry(&self, _: Now, _: &ConnectionId) {
+        self.hurried.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
 
     fn disconnected(&self, _: Now, _: &ConnectionId) {
         self.disconnected.fetch_add(1, Ordering::SeqCst);
@@ -130,6 +134,7 @@ impl Server {
             held: Mutex::default(),
             handled: AtomicU64::new(0),
             last_bytes: AtomicU64::new(0),
+            hurried: AtomicU64::new(0),
             disconnected: AtomicU64::new(0),
             timers: Mutex::default(),
             changed: Notify::new(),
@@ -367,6 +372,21 @@ async fn connections_beyond_the_rate_wait() {
         peer.expect(&["echo-this"]).await;
     }
     assert!(server.hits(Limit::ConnectionRate) > 0);
+}
+
+#[tokio::test]
+async fn peer_that_leaves_behind_requests_that_are_not_read_is_noticed() {
+    let server = Server::start(Limits { held: HeldLimits { requests_max: 2, ..LIMITS.held }, ..LIMITS });
+    let mut peer = server.connect().await;
+    // What is in front of its end is not read as long as both wait.
+    peer.send(&["hold-first", "hold-second"]).await;
+    server.fake.until("both wait", |fake| fake.handled.load(Ordering::SeqCst) == 2).await;
+    peer.send(&["echo-third"]).await;
+    assert_eq!(server.fake.hurried.load(Ordering::SeqCst), 0);
+    drop(peer);
+    server.fake.until("the broker is told to hurry", |fake| fake.hurried.load(Ordering::SeqCst) == 1).await;
+    (0..2).for_each(|_| server.fake.release(0));
+    server.fake.until("it is closed", |fake| fake.disconnected.load(Ordering::SeqCst) == 1).await;
 }
 
 /// Half of a request that alone is allowed.
