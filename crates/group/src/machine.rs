@@ -26,7 +26,7 @@ use crate::{
     limits::Counted,
     record::{MemberState, Record},
     reply::{Effect, Reply},
-    soft::GroupSoft,
+    soft::{GroupSoft, SoftMember},
     timers::Timer,
 };
 
@@ -303,7 +303,7 @@ impl GroupMachine {
             group.assignment_configs = None;
             // A shorter session counts from now: heartbeats so far were sent under the longer one. A longer one begins
             // with the next heartbeat.
-            for (member_id, member) in &mut group.members {
+            for (member_id, member) in group.members.iter_mut() {
                 let timer = || Timer::Session(group_id.clone(), member_id.clone());
                 member.session.shorten(&mut soft.timers, now.mono, session_timeout_ms, timer);
             }
@@ -414,8 +414,8 @@ impl Machine for GroupMachine {
             let settings = Settings::new(&self.config, soft.overrides.get(group_id));
             let session_timeout_ms = settings.session_timeout_ms();
             let soft_group = soft.groups.entry(group_id.clone()).or_default();
-            for (member_id, member) in &group.members {
-                let soft_member = soft_group.members.entry(member_id.clone()).or_default();
+            for (member_id, member) in group.members.iter() {
+                let soft_member = soft_group.members.get_or_insert_with(member_id.clone(), SoftMember::default);
                 let session = || Timer::Session(group_id.clone(), member_id.clone());
                 soft_member.session.extend(&mut soft.timers, now.mono, session_timeout_ms, session);
                 if member.progress.state == MemberState::UnrevokedTasks {

@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 
-use riparian_types::{GroupId, MemberEpoch, MemberId, MonoMillis, Offset, TopicsView};
+use riparian_types::{GroupId, MemberEpoch, MemberId, MonoMillis, Offset, SmallMap, TopicsView};
 
 use crate::{
     classic::group::LiveGroup,
@@ -52,7 +52,7 @@ pub(crate) struct SoftGroup {
     pub(crate) initial_delay: Option<MonoMillis>,
     /// When the target is looked at again without a heartbeat.
     refresh: Option<MonoMillis>,
-    pub(crate) members: BTreeMap<MemberId, SoftMember>,
+    pub(crate) members: SmallMap<MemberId, SoftMember>,
 }
 
 /// The soft state of one member.
@@ -164,6 +164,11 @@ impl SoftMember {
         }
     }
 
+    fn end_timers(&mut self, timers: &mut Timers, group_id: &GroupId, member_id: &MemberId) {
+        self.session.end(timers, || Timer::Session(group_id.clone(), member_id.clone()));
+        self.disarm_rebalance(timers, || Timer::Rebalance(group_id.clone(), member_id.clone()));
+    }
+
     /// The epoch that the member had when its rebalance timer, which has just come up, was armed.
     pub(crate) fn take_rebalance_epoch(&mut self) -> Option<MemberEpoch> {
         self.rebalance.take().map(|(_, epoch)| epoch)
@@ -173,9 +178,9 @@ impl SoftMember {
 impl SoftGroup {
     /// Forgets a member and its timers.
     pub(crate) fn remove_member(&mut self, timers: &mut Timers, group_id: &GroupId, member_id: &MemberId) {
-        let Some(mut member) = self.members.remove(member_id) else { return };
-        member.session.end(timers, || Timer::Session(group_id.clone(), member_id.clone()));
-        member.disarm_rebalance(timers, || Timer::Rebalance(group_id.clone(), member_id.clone()));
+        if let Some(mut member) = self.members.remove(member_id) {
+            member.end_timers(timers, group_id, member_id);
+        }
     }
 }
 
@@ -227,8 +232,8 @@ impl GroupSoft {
         if let Some(slot) = group.refresh {
             self.timers.disarm(slot, Timer::Refresh(group_id.clone()));
         }
-        while let Some(member_id) = group.members.keys().next().cloned() {
-            group.remove_member(&mut self.timers, group_id, &member_id);
+        for (member_id, member) in group.members.iter_mut() {
+            member.end_timers(&mut self.timers, group_id, member_id);
         }
     }
 

@@ -18,6 +18,7 @@ pub mod machine;
 mod numbers;
 pub mod planted;
 mod prng;
+mod small_map;
 pub mod telemetry;
 mod time;
 pub mod topic;
@@ -30,6 +31,7 @@ pub use numbers::{
     ProducerEpoch, ProducerId, Sequence, TopologyEpoch,
 };
 pub use prng::Prng;
+pub use small_map::SmallMap;
 pub use time::{MonoMillis, Now, WallMillis};
 pub use topics_view::{TopicSummary, TopicsView};
 pub use uuid::{ParseUuidError, Uuid};

@@ -12,9 +12,9 @@
 //! A process of which any old member has reported meanwhile, or has not been heard of since this server started, is not
 //! touched.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::vec::Vec;
 
-use riparian_types::{GroupEpoch, GroupId, MemberId, MonoMillis, Now, ProcessId, machine::Decision};
+use riparian_types::{GroupEpoch, GroupId, MemberId, MonoMillis, Now, ProcessId, SmallMap, machine::Decision};
 
 use crate::{
     machine::GroupMachine,
@@ -83,7 +83,7 @@ impl GroupMachine {
     }
 }
 
-fn judge(group: &StreamsGroup, soft_members: &BTreeMap<MemberId, SoftMember>, process: &ProcessId) -> Verdict {
+fn judge(group: &StreamsGroup, soft_members: &SmallMap<MemberId, SoftMember>, process: &ProcessId) -> Verdict {
     let mut ghosts = Vec::new();
     let mut last_closed = None;
     let mut last_awaited = None;

@@ -4,10 +4,12 @@
 //! derived parts (who holds a task, who has not arrived, static members) are functions of the rest, and compared with a
 //! full recomputation in debug builds.
 
-use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
+use core::slice;
 
 use riparian_types::{
-    AssignmentEpoch, GroupEpoch, GroupId, InstanceId, MemberEpoch, MemberId, ProcessId, TopologyEpoch, WallMillis,
+    AssignmentEpoch, GroupEpoch, GroupId, InstanceId, MemberEpoch, MemberId, ProcessId, SmallMap, TopologyEpoch,
+    WallMillis,
     machine::Inconsistent,
     planted::{self, Bug},
 };
@@ -38,12 +40,12 @@ pub(crate) struct StreamsGroup {
     /// What the numbers of tasks refer to: the topology's subtopologies (and what else records name, which only happens
     /// in the middle of a replay).
     pub(crate) ids: SubtopologyIds,
-    pub(crate) members: BTreeMap<MemberId, Member>,
+    pub(crate) members: SmallMap<MemberId, Member>,
     pub(crate) static_members: BTreeMap<InstanceId, MemberId>,
     /// The target assignment of each member that has one.
-    pub(crate) targets: BTreeMap<MemberId, Tasks>,
-    /// Derived: who holds a task, assigned or not yet given back, members ascending.
-    holders: BTreeMap<(Task, Role), Vec<MemberId>>,
+    pub(crate) targets: SmallMap<MemberId, Tasks>,
+    /// Derived: who holds a task, assigned or not yet given back.
+    holders: SmallMap<(Task, Role), Holders>,
     /// Derived: how many members have not arrived at the assignment epoch.
     unreconciled_count: usize,
 }
@@ -116,6 +118,48 @@ impl Progress {
     }
 }
 
+/// Who holds a task in one role, ascending. Mostly it is one member.
+#[derive(Clone, Debug)]
+enum Holders {
+    One(MemberId),
+    Several(Box<[MemberId]>),
+}
+
+impl Holders {
+    fn as_slice(&self) -> &[MemberId] {
+        match self {
+            Self::One(member) => slice::from_ref(member),
+            Self::Several(members) => members,
+        }
+    }
+
+    fn add(&mut self, member: &MemberId) {
+        if let Err(index) = self.as_slice().binary_search(member) {
+            let mut members = self.as_slice().to_vec();
+            members.insert(index, member.clone());
+            *self = Self::Several(members.into());
+        }
+    }
+
+    /// Returns whether nobody is left.
+    fn remove(&mut self, member: &MemberId) -> bool {
+        let others: Box<[MemberId]> = self.as_slice().iter().filter(|holder| *holder != member).cloned().collect();
+        *self = match &*others {
+            [last] => Self::One(last.clone()),
+            _ => Self::Several(others),
+        };
+        self.as_slice().is_empty()
+    }
+}
+
+impl PartialEq for Holders {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for Holders {}
+
 impl StreamsGroup {
     /// The epoch that a group and its empty target start with, so that the first join makes group epoch 2.
     pub(crate) const FIRST_EPOCH: i32 = 1;
@@ -135,10 +179,10 @@ impl StreamsGroup {
             failed_description_topology_epoch: TopologyEpoch::NONE,
             topology: None,
             ids: SubtopologyIds::default(),
-            members: BTreeMap::new(),
+            members: SmallMap::new(),
             static_members: BTreeMap::new(),
-            targets: BTreeMap::new(),
-            holders: BTreeMap::new(),
+            targets: SmallMap::new(),
+            holders: SmallMap::new(),
             unreconciled_count: 0,
         }
     }
@@ -170,7 +214,7 @@ impl StreamsGroup {
         self.holders
             .get(&(task, role))
             .into_iter()
-            .flatten()
+            .flat_map(Holders::as_slice)
             .any(|holder| self.members.get(holder).is_some_and(|member| matches(holder, &member.metadata.process_id)))
     }
 
@@ -336,18 +380,12 @@ impl StreamsGroup {
         let tasks: Vec<(Role, Task)> = progress.tasks().collect();
         let before = self.change_member(member, |member| core::mem::replace(&mut member.progress, progress));
         for (role, task) in before.tasks() {
-            if let Some(holders) = self.holders.get_mut(&(task, role)) {
-                holders.retain(|holder| holder != member);
-                if holders.is_empty() {
-                    self.holders.remove(&(task, role));
-                }
+            if self.holders.get_mut(&(task, role)).is_some_and(|holders| holders.remove(member)) {
+                self.holders.remove(&(task, role));
             }
         }
         for (role, task) in tasks {
-            let holders = self.holders.entry((task, role)).or_default();
-            if let Err(index) = holders.binary_search(member) {
-                holders.insert(index, member.clone());
-            }
+            self.holders.get_or_insert_with((task, role), || Holders::One(member.clone())).add(member);
         }
         if value.is_none() {
             self.forget_unused_ids();
@@ -372,7 +410,7 @@ impl StreamsGroup {
                 let before = is_on_its_way(member);
                 (member, before)
             }
-            None => (self.members.entry(id.clone()).or_default(), 0),
+            None => (self.members.get_or_insert_with(id.clone(), Member::default), 0),
         };
         let result = change(member);
         self.unreconciled_count = self.unreconciled_count - before + is_on_its_way(member);
@@ -426,9 +464,9 @@ impl StreamsGroup {
             member.progress.assigned.renumber(&map);
             member.progress.pending_revocation.renumber(&map);
         }
-        let holders = core::mem::take(&mut self.holders);
+        let holders = self.holders.iter();
         self.holders =
-            holders.into_iter().map(|((task, role), members)| ((task.renumbered(&map), role), members)).collect();
+            holders.map(|(&(task, role), members)| ((task.renumbered(&map), role), members.clone())).collect();
     }
 
     /// Whether the topic is one that tasks read.

@@ -23,7 +23,7 @@ use crate::{
     pace::{self, Pace},
     record::{MemberState, Record},
     reply::{Effect, GroupState, Reply, Status, StatusCode, StreamsHeartbeatError, StreamsHeartbeatReply},
-    soft::{GroupSoft, Link, SoftGroup},
+    soft::{GroupSoft, Link, SoftGroup, SoftMember},
     streams::{
         Topology,
         configured::ConfiguredTopology,
@@ -307,7 +307,7 @@ fn beat(
     }
     let soft_member = match soft_group.members.get_mut(&member_id) {
         Some(soft_member) => soft_member,
-        None => soft_group.members.entry(member_id.clone()).or_default(),
+        None => soft_group.members.get_or_insert_with(member_id.clone(), SoftMember::default),
     };
     let session = || Timer::Session(group_id.clone(), member_id.clone());
     let rebalance = || Timer::Rebalance(group_id.clone(), member_id.clone());

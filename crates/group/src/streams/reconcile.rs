@@ -294,7 +294,7 @@ mod tests {
             member_id: &"me".into(),
             process_id: &"p".into(),
             replaced: None,
-            progress: &group.members["me"].progress,
+            progress: &group.members.get("me").unwrap().progress,
             owned: owned.as_ref(),
         };
         let next = reconcile(&walker, TARGET_EPOCH, &tasks(target));

@@ -257,7 +257,7 @@ impl Driver {
             let Some(group) = group.streams() else { continue };
             group.state();
             let mut owners = BTreeMap::new();
-            for (member_id, member) in &group.members {
+            for (member_id, member) in group.members.iter() {
                 let progress = &member.progress;
                 for task in progress.assigned.active.tasks().chain(progress.pending_revocation.active.tasks()) {
                     if let Some(other) = owners.insert(task, member_id) {
@@ -299,7 +299,7 @@ impl Driver {
         let has_member = |group: &&crate::streams::group::StreamsGroup| group.members.contains_key(&reply.member_id);
         let groups = self.machine.groups.values().filter_map(|group| group.streams());
         let found = groups.filter(has_member).any(|group| {
-            let progress = &group.members[&reply.member_id].progress;
+            let progress = &group.members.get(&reply.member_id).unwrap().progress;
             progress.epoch == reply.member_epoch
                 && reply.tasks.as_ref().is_none_or(|tasks| *tasks == progress.assigned.to_lists(&group.ids))
         });

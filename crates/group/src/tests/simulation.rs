@@ -256,7 +256,7 @@ impl Simulation {
         let running: usize = alive.iter().map(|member| tasks(&member.running.active).count()).sum();
         assert_eq!(running as i32, 6 + 6 + in2);
         for member in alive {
-            let progress = &group.members[&riparian_types::MemberId::from(member.id())].progress;
+            let progress = &group.members.get(member.id().as_str()).unwrap().progress;
             assert_eq!(progress.assigned.to_lists(&group.ids), member.running);
         }
     }
