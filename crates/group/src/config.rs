@@ -5,7 +5,7 @@ use alloc::{
     vec::Vec,
 };
 
-use crate::{limits::GroupLimits, telemetry::GroupTelemetry};
+use crate::{limits::GroupLimits, record::AssignmentConfigs, telemetry::GroupTelemetry};
 
 /// The server's settings (`group.streams.*`, `group.*` of classic groups, `offsets.*`), fixed while it runs. Times in
 /// milliseconds.
@@ -166,7 +166,7 @@ impl<'a> Settings<'a> {
     }
 
     /// The settings that a target assignment depends on, as they are stored with the group: sorted by key.
-    pub(crate) fn assignment_configs(&self) -> Vec<(String, String)> {
+    pub(crate) fn assignment_configs(&self) -> AssignmentConfigs {
         let standbys = (NUM_STANDBY_REPLICAS.into(), self.num_standby_replicas().to_string());
         let tags = self.rack_aware_assignment_tags();
         let tags = (!tags.is_empty()).then(|| (RACK_AWARE_ASSIGNMENT_TAGS.into(), tags.join(",")));

@@ -1,6 +1,6 @@
 //! What is told about groups, and how one is deleted.
 
-use alloc::{format, string::String, vec::Vec};
+use alloc::{boxed::Box, format, string::String, vec::Vec};
 
 use riparian_types::{
     GroupId,
@@ -37,7 +37,7 @@ impl GroupMachine {
             };
             return Err(GroupNotFound(text));
         };
-        let soft_group = soft.groups.get(group_id);
+        let soft_group = soft.groups.get(group_id).map(Box::as_ref);
         let configured = soft_group.and_then(|soft_group| soft_group.configured.as_ref());
         let ready = configured.filter(|configured| configured.is_ready());
         let topology = group.topology.as_deref().map(|topology| match ready {
@@ -111,15 +111,15 @@ fn describe_members(group: &StreamsGroup, soft: Option<&SoftGroup>) -> Vec<Membe
             member_id: member_id.clone(),
             member_epoch: member.progress.epoch,
             instance_id: metadata.instance_id.clone(),
-            rack_id: metadata.rack_id.clone(),
-            client_id: metadata.client_id.clone(),
-            client_host: metadata.client_host.clone(),
+            rack_id: metadata.rack_id.as_deref().map(String::from),
+            client_id: String::from(&*metadata.client_id),
+            client_host: String::from(&*metadata.client_host),
             topology_epoch: metadata.topology_epoch,
             process_id: metadata.process_id.clone(),
-            user_endpoint: metadata.user_endpoint.clone(),
-            client_tags: metadata.client_tags.clone(),
-            task_offsets: soft.map(|soft| soft.task_offsets.clone()).unwrap_or_default(),
-            task_end_offsets: soft.map(|soft| soft.task_end_offsets.clone()).unwrap_or_default(),
+            user_endpoint: metadata.user_endpoint.as_deref().cloned(),
+            client_tags: metadata.client_tags.to_vec(),
+            task_offsets: soft.map(|soft| soft.task_offsets().to_vec()).unwrap_or_default(),
+            task_end_offsets: soft.map(|soft| soft.task_end_offsets().to_vec()).unwrap_or_default(),
             assignment: member.progress.assigned.to_lists(&group.ids),
             target_assignment: group
                 .targets

@@ -29,7 +29,7 @@ pub(crate) enum GroupKind {
     #[default]
     OffsetsOnly,
     /// A classic group as it was written last; as it lives it is a [`LiveGroup`].
-    Classic(ClassicGroupValue),
+    Classic(Box<ClassicGroupValue>),
     /// A streams group.
     Streams(Box<StreamsGroup>),
 }

@@ -24,7 +24,7 @@ use crate::{
     config::{GroupConfig, GroupOverrides, Settings},
     group::{Group, GroupKind, inconsistent},
     limits::Counted,
-    record::{MemberState, Record},
+    record::{AssignmentConfigs, MemberState, Record},
     reply::{Effect, Reply},
     soft::{GroupSoft, SoftMember},
     timers::Timer,
@@ -40,6 +40,8 @@ pub struct GroupMachine {
     damaged: BTreeMap<GroupId, Damage>,
     /// This machine's part of the count of the whole server.
     counted: Counted,
+    /// As they were stored last: to be shared by all groups that have the same.
+    assignment_configs: AssignmentConfigs,
 }
 
 /// A group whose records contradict each other.
@@ -78,6 +80,7 @@ impl GroupMachine {
             groups_by_topic: BTreeMap::new(),
             damaged: BTreeMap::new(),
             counted: Counted::default(),
+            assignment_configs: AssignmentConfigs::default(),
         }
     }
 
@@ -95,6 +98,16 @@ impl GroupMachine {
     /// Whether there is such a group, loaded or not.
     pub(crate) fn has_group(&self, group_id: &GroupId) -> bool {
         self.groups.contains_key(group_id) || self.damaged.contains_key(group_id)
+    }
+
+    /// The id as the group has it, so that it is kept once.
+    pub(crate) fn known_id(&self, group_id: GroupId) -> GroupId {
+        self.groups.get_key_value(&group_id).map_or(group_id, |(known, _)| known.clone())
+    }
+
+    /// These settings, shared with groups that have the same.
+    pub(crate) fn shared_configs(&self, configs: AssignmentConfigs) -> AssignmentConfigs {
+        if configs == self.assignment_configs { Arc::clone(&self.assignment_configs) } else { configs }
     }
 
     /// Keeps the count of the whole server.
@@ -143,7 +156,9 @@ impl GroupMachine {
             }
             Record::OffsetCommit(_, topic, partition, None) => group.offsets.remove(topic, *partition),
             Record::ClassicGroupMetadata(_, Some(value)) => match &mut group.kind {
-                kind @ (GroupKind::OffsetsOnly | GroupKind::Classic(_)) => *kind = GroupKind::Classic(value.clone()),
+                kind @ (GroupKind::OffsetsOnly | GroupKind::Classic(_)) => {
+                    *kind = GroupKind::Classic(Box::new(value.clone()))
+                }
                 GroupKind::Streams(_) => {
                     return Err(inconsistent(format!("a classic group's record, but {group_id} is a streams group")));
                 }
@@ -153,7 +168,14 @@ impl GroupMachine {
                     group.kind = GroupKind::OffsetsOnly;
                 }
             }
-            Record::StreamsGroupMetadata(_, Some(value)) => group.streams_or_new(group_id)?.apply_metadata(value),
+            Record::StreamsGroupMetadata(_, Some(value)) => {
+                let streams = group.streams_or_new(group_id)?;
+                let configs = value.last_assignment_configs.clone().unwrap_or_default();
+                if configs != self.assignment_configs {
+                    self.assignment_configs = configs;
+                }
+                streams.apply_metadata(value, Arc::clone(&self.assignment_configs));
+            }
             Record::StreamsGroupMetadata(_, None) => {
                 if let Some(streams) = streams {
                     streams.check_deletable()?;
@@ -192,7 +214,8 @@ impl GroupMachine {
                 streams.apply_topology(Some(value));
                 self.forget_topics(group_id, before.as_deref());
                 for topic in value.required_topics() {
-                    self.groups_by_topic.entry(topic.clone()).or_default().insert(group_id.clone());
+                    let known_id = self.known_id(group_id.clone());
+                    self.groups_by_topic.entry(topic.clone()).or_default().insert(known_id);
                 }
             }
             Record::StreamsTopology(_, None) => {

@@ -283,7 +283,7 @@ fn had_task(group: &StreamsGroup, progress: &Progress, commit: &OffsetCommit, of
     let reads = |subtopology: &&Subtopology| subtopology.input_topics().any(|topic| *topic == offset.topic);
     let Some(subtopology) = topology.subtopologies.iter().find(reads) else { return false };
     let task = group.ids.find(&subtopology.id).and_then(|index| Task::new(index, offset.partition));
-    let held = [&progress.assigned, &progress.pending_revocation];
+    let held = [&progress.assigned, progress.pending_revocation()];
     let since = task.and_then(|task| held.into_iter().find_map(|tasks| tasks.active.epoch_of(task)));
     since.is_some_and(|epoch| commit.member_epoch.0 >= epoch.0)
 }

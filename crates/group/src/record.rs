@@ -2,11 +2,11 @@
 //!
 //! `None` as a value is a tombstone. The coordinator writes and reads Kafka's bytes for these.
 
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 
 use riparian_types::{
-    AssignmentEpoch, Generation, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset,
-    PartitionIndex, ProcessId, TopicName, TopologyEpoch, Uuid, WallMillis,
+    AssignmentEpoch, ClientId, Generation, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset,
+    PartitionIndex, ProcessId, RackId, TopicName, TopologyEpoch, Uuid, WallMillis,
 };
 
 use crate::streams::{ActiveTaskIds, Endpoint, TaskIds, TaskLists, Topology};
@@ -115,12 +115,15 @@ pub struct StreamsGroupMetadataValue {
     /// The topology epoch whose topics were all right, -1 for none.
     pub validated_topology_epoch: TopologyEpoch,
     /// The configs that the last target was computed with, sorted by key; `None` in records of early versions.
-    pub last_assignment_configs: Option<Vec<(String, String)>>,
+    pub last_assignment_configs: Option<AssignmentConfigs>,
     /// KIP-1331 bookkeeping: -1 none, -2 uncertain.
     pub stored_description_topology_epoch: TopologyEpoch,
     /// KIP-1331 bookkeeping: -1 none.
     pub failed_description_topology_epoch: TopologyEpoch,
 }
+
+/// The settings that a target assignment depends on, sorted by key. Most groups have the same and share them.
+pub type AssignmentConfigs = Arc<[(String, String)]>;
 
 /// What a member told about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,11 +131,11 @@ pub struct StreamsMemberMetadataValue {
     /// Static membership.
     pub instance_id: Option<InstanceId>,
     /// Its rack.
-    pub rack_id: Option<String>,
+    pub rack_id: Option<RackId>,
     /// From the request header.
-    pub client_id: String,
+    pub client_id: ClientId,
     /// Its address, `/127.0.0.1`.
-    pub client_host: String,
+    pub client_host: Arc<str>,
     /// In milliseconds; -1: never told.
     pub rebalance_timeout_ms: i32,
     /// The topology it was started with.
@@ -140,9 +143,9 @@ pub struct StreamsMemberMetadataValue {
     /// The Kafka Streams instance.
     pub process_id: ProcessId,
     /// For interactive queries.
-    pub user_endpoint: Option<Endpoint>,
+    pub user_endpoint: Option<Box<Endpoint>>,
     /// Sorted by key.
-    pub client_tags: Vec<(String, String)>,
+    pub client_tags: Box<[(String, String)]>,
 }
 
 impl Default for StreamsMemberMetadataValue {
@@ -151,13 +154,13 @@ impl Default for StreamsMemberMetadataValue {
         Self {
             instance_id: None,
             rack_id: None,
-            client_id: String::new(),
-            client_host: String::new(),
+            client_id: ClientId::default(),
+            client_host: Arc::default(),
             rebalance_timeout_ms: -1,
             topology_epoch: TopologyEpoch::NONE,
             process_id: ProcessId::default(),
             user_endpoint: None,
-            client_tags: Vec::new(),
+            client_tags: Box::default(),
         }
     }
 }

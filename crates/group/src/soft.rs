@@ -1,6 +1,6 @@
 //! What the machine knows beyond its records: topics, sessions, timers, caches. A restart loses it.
 
-use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 
 use riparian_types::{GroupId, MemberEpoch, MemberId, MonoMillis, Offset, SmallMap, TopicsView};
 
@@ -10,6 +10,7 @@ use crate::{
     creation::Creations,
     expiry::Sweep,
     limits::{Counted, GroupLimits},
+    record::AssignmentConfigs,
     streams::{TaskOffset, configured::ConfiguredTopology, metadata_hash::TopicHashes},
     telemetry::Lives,
     timers::{Sessions, Timer, Timers},
@@ -24,7 +25,7 @@ pub struct GroupSoft {
     pub(crate) newest_topics: (Offset, TopicsView),
     pub(crate) hashes: TopicHashes,
     pub(crate) overrides: BTreeMap<GroupId, GroupOverrides>,
-    pub(crate) groups: BTreeMap<GroupId, SoftGroup>,
+    pub(crate) groups: BTreeMap<GroupId, Box<SoftGroup>>,
     /// The classic groups as they live: one for each that the records hold, and those of which nothing was written yet.
     pub(crate) classic: BTreeMap<GroupId, LiveGroup>,
     pub(crate) timers: Timers,
@@ -43,7 +44,7 @@ pub(crate) struct SoftGroup {
     /// A topic that the group requires changed since `configured` was computed.
     pub(crate) topics_changed: bool,
     /// The settings that a target depends on; `None` after they changed.
-    pub(crate) assignment_configs: Option<Vec<(String, String)>>,
+    pub(crate) assignment_configs: Option<AssignmentConfigs>,
     /// The first member that asked the whole application to stop.
     pub(crate) shutdown_requested_by: Option<MemberId>,
     /// The version of the endpoint map.
@@ -58,8 +59,8 @@ pub(crate) struct SoftGroup {
 /// The soft state of one member.
 #[derive(Debug, Default)]
 pub(crate) struct SoftMember {
-    pub(crate) task_offsets: Vec<TaskOffset>,
-    pub(crate) task_end_offsets: Vec<TaskOffset>,
+    /// Positions of its state and ends of the changelogs, if it has reported any.
+    offsets: Option<Box<ReportedOffsets>>,
     pub(crate) link: Link,
     /// How soon it was told to report again.
     pub(crate) interval_ms: i32,
@@ -67,8 +68,15 @@ pub(crate) struct SoftMember {
     pub(crate) joined: MonoMillis,
     /// When it is fenced unless it is heard of.
     pub(crate) session: Session,
-    /// When it is fenced unless it gives back its tasks, and the epoch it had when that began.
-    rebalance: Option<(MonoMillis, MemberEpoch)>,
+    /// When it is fenced unless it gives back its tasks, and the epoch it had when that began; mostly there is nothing to
+    /// give back.
+    rebalance: Option<Box<(MonoMillis, MemberEpoch)>>,
+}
+
+#[derive(Debug, Default)]
+struct ReportedOffsets {
+    positions: Vec<TaskOffset>,
+    ends: Vec<TaskOffset>,
 }
 
 /// The connection through which a member reported last.
@@ -143,6 +151,27 @@ impl Session {
 }
 
 impl SoftMember {
+    /// Positions of state on it, as last reported.
+    pub(crate) fn task_offsets(&self) -> &[TaskOffset] {
+        self.offsets.as_ref().map_or(&[], |offsets| &offsets.positions)
+    }
+
+    /// Ends of the changelogs of those tasks, as last reported.
+    pub(crate) fn task_end_offsets(&self) -> &[TaskOffset] {
+        self.offsets.as_ref().map_or(&[], |offsets| &offsets.ends)
+    }
+
+    /// Keeps what it reports of them; `None`: unchanged.
+    pub(crate) fn keep_offsets(&mut self, positions: Option<Vec<TaskOffset>>, ends: Option<Vec<TaskOffset>>) {
+        if positions.is_none() && ends.is_none() {
+            return;
+        }
+        let before = self.offsets.take().map(|offsets| *offsets).unwrap_or_default();
+        let (positions, ends) = (positions.unwrap_or(before.positions), ends.unwrap_or(before.ends));
+        let has_any = !positions.is_empty() || !ends.is_empty();
+        self.offsets = has_any.then(|| Box::new(ReportedOffsets { positions, ends }));
+    }
+
     /// Gives the member this long to get from this epoch to another.
     pub(crate) fn arm_rebalance(
         &mut self,
@@ -155,12 +184,12 @@ impl SoftMember {
         self.disarm_rebalance(timers, || timer.clone());
         let deadline = now.plus_ms(timeout_ms.into());
         timers.arm(deadline, timer);
-        self.rebalance = Some((deadline, epoch));
+        self.rebalance = Some(Box::new((deadline, epoch)));
     }
 
     pub(crate) fn disarm_rebalance(&mut self, timers: &mut Timers, timer: impl Fn() -> Timer) {
-        if let Some((deadline, _)) = self.rebalance.take() {
-            timers.disarm(deadline, timer());
+        if let Some(rebalance) = self.rebalance.take() {
+            timers.disarm(rebalance.0, timer());
         }
     }
 
@@ -171,7 +200,7 @@ impl SoftMember {
 
     /// The epoch that the member had when its rebalance timer, which has just come up, was armed.
     pub(crate) fn take_rebalance_epoch(&mut self) -> Option<MemberEpoch> {
-        self.rebalance.take().map(|(_, epoch)| epoch)
+        self.rebalance.take().map(|rebalance| rebalance.1)
     }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! **Invariant:** every set is strictly ascending.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::ops::{Deref, DerefMut};
 
 use riparian_types::{AssignmentEpoch, MemberEpoch, PartitionIndex, SubtopologyId};
 
@@ -57,24 +58,68 @@ pub(crate) enum Role {
     Warmup,
 }
 
+/// An array without room to spare. There are many, and most are never changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Exact<T>(Option<Box<[T]>>);
+
+impl<T> Exact<T> {
+    const EMPTY: Self = Self(None);
+
+    fn take(&mut self) -> Vec<T> {
+        self.0.take().map(<[T]>::into_vec).unwrap_or_default()
+    }
+}
+
+impl<T> Default for Exact<T> {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl<T> From<Vec<T>> for Exact<T> {
+    fn from(entries: Vec<T>) -> Self {
+        Self((!entries.is_empty()).then(|| entries.into_boxed_slice()))
+    }
+}
+
+impl<T> FromIterator<T> for Exact<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(entries: I) -> Self {
+        entries.into_iter().collect::<Vec<T>>().into()
+    }
+}
+
+impl<T> Deref for Exact<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl<T> DerefMut for Exact<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        self.0.as_deref_mut().unwrap_or_default()
+    }
+}
+
 /// A strictly ascending set of tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TaskSet(Vec<Task>);
+pub(crate) struct TaskSet(Exact<Task>);
 
 impl TaskSet {
-    pub(crate) const EMPTY: Self = Self(Vec::new());
+    pub(crate) const EMPTY: Self = Self(Exact::EMPTY);
 
     pub(crate) fn from_unsorted(mut tasks: Vec<Task>) -> Self {
         tasks.sort_unstable();
         tasks.dedup();
-        Self(tasks)
+        Self(tasks.into())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Task> + '_ {
         self.0.iter().copied()
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -88,9 +133,12 @@ impl TaskSet {
 
     /// Keeps the tasks for which `keep` holds, and returns the others.
     pub(crate) fn split_off(&mut self, mut keep: impl FnMut(Task) -> bool) -> Self {
-        let (kept, gone) = self.0.drain(..).partition(|&task| keep(task));
-        self.0 = kept;
-        Self(gone)
+        if self.iter().all(&mut keep) {
+            return Self::EMPTY;
+        }
+        let (kept, gone): (Vec<Task>, Vec<Task>) = self.iter().partition(|&task| keep(task));
+        self.0 = kept.into();
+        Self(gone.into())
     }
 
     pub(crate) fn filtered(&self, mut keep: impl FnMut(Task) -> bool) -> Self {
@@ -99,9 +147,9 @@ impl TaskSet {
 
     pub(crate) fn insert_all(&mut self, others: &Self) {
         if !others.is_empty() {
-            self.0.extend_from_slice(&others.0);
-            self.0.sort_unstable();
-            self.0.dedup();
+            let mut tasks = self.0.take();
+            tasks.extend_from_slice(&others.0);
+            *self = Self::from_unsorted(tasks);
         }
     }
 }
@@ -115,13 +163,13 @@ pub(crate) struct ActiveTask {
 
 /// Active tasks, strictly ascending by task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ActiveTasks(Vec<ActiveTask>);
+pub(crate) struct ActiveTasks(Exact<ActiveTask>);
 
 impl ActiveTasks {
     pub(crate) fn from_unsorted(mut tasks: Vec<ActiveTask>) -> Self {
         tasks.sort_by_key(|active| active.task);
         tasks.dedup_by_key(|active| active.task);
-        Self(tasks)
+        Self(tasks.into())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = ActiveTask> + '_ {
@@ -132,7 +180,7 @@ impl ActiveTasks {
         self.0.iter().map(|active| active.task)
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -151,8 +199,10 @@ impl ActiveTasks {
 
     pub(crate) fn insert_all(&mut self, tasks: &TaskSet, epoch: AssignmentEpoch) {
         if !tasks.is_empty() {
-            self.0.extend(tasks.iter().map(|task| ActiveTask { task, epoch }));
-            self.0.sort_by_key(|active| active.task);
+            let mut all = self.0.take();
+            all.extend(tasks.iter().map(|task| ActiveTask { task, epoch }));
+            all.sort_by_key(|active| active.task);
+            self.0 = all.into();
         }
     }
 
@@ -198,12 +248,20 @@ pub(crate) struct Holdings {
 }
 
 impl Holdings {
+    pub(crate) const EMPTY: Self =
+        Self { active: ActiveTasks(Exact::EMPTY), standby: TaskSet::EMPTY, warmup: TaskSet::EMPTY };
+
+    /// In a box if there are any.
+    pub(crate) fn if_any(self) -> Option<Box<Self>> {
+        (!self.is_empty()).then(|| Box::new(self))
+    }
+
     /// How many tasks of each role: active, standby, warm-up.
-    pub(crate) const fn counts(&self) -> (usize, usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
         (self.active.0.len(), self.standby.0.len(), self.warmup.0.len())
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.active.is_empty() && self.standby.is_empty() && self.warmup.is_empty()
     }
 
@@ -253,7 +311,7 @@ impl Holdings {
 
     /// Moves each task from subtopology `i` to subtopology `map[i]`; the map is monotonic, so order is kept.
     pub(crate) fn renumber(&mut self, map: &[usize]) {
-        for active in &mut self.active.0 {
+        for active in self.active.0.iter_mut() {
             active.task = active.task.renumbered(map);
         }
         self.standby.renumber(map);
@@ -263,7 +321,7 @@ impl Holdings {
 
 impl TaskSet {
     fn renumber(&mut self, map: &[usize]) {
-        for task in &mut self.0 {
+        for task in self.0.iter_mut() {
             *task = task.renumbered(map);
         }
     }

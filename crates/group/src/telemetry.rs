@@ -234,7 +234,7 @@ pub struct StreamsReading {
 /// How streams groups have fared since they were loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Lives {
-    lives: BTreeMap<GroupId, Life>,
+    lives: BTreeMap<GroupId, Box<Life>>,
     /// Groups whose records have changed, and when; compared at the next occasion.
     changed: Vec<(GroupId, MonoMillis)>,
 }
@@ -290,7 +290,8 @@ impl GroupMachine {
     /// Begins to watch the groups that were loaded.
     pub(crate) fn begin_lives(&self, soft: &mut GroupSoft, now: MonoMillis) {
         let streams = self.groups.iter().filter_map(|(group_id, group)| Some((group_id, group.streams()?)));
-        soft.lives.lives = streams.map(|(group_id, group)| (group_id.clone(), Life::begin(group, now))).collect();
+        soft.lives.lives =
+            streams.map(|(group_id, group)| (group_id.clone(), Box::new(Life::begin(group, now)))).collect();
     }
 
     /// Books what has changed since the last time.
@@ -305,7 +306,7 @@ impl GroupMachine {
             };
             // A group that is new began with a target of nothing.
             let first = AssignmentEpoch(StreamsGroup::FIRST_EPOCH);
-            let new = || Life { assignment_epoch: first, ..Life::begin(group, at) };
+            let new = || Box::new(Life { assignment_epoch: first, ..Life::begin(group, at) });
             let life = soft.lives.lives.entry(group_id).or_insert_with(new);
             if life.change(group, at) {
                 self.config.telemetry.streams_rebalances().increment();

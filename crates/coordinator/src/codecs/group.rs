@@ -13,8 +13,8 @@ use riparian_group::{
 };
 use riparian_records::stored::{self, StoredKey};
 use riparian_types::{
-    AssignmentEpoch, Generation, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset,
-    PartitionIndex, ProcessId, SubtopologyId, TopicName, TopologyEpoch, WallMillis,
+    AssignmentEpoch, ClientId, Generation, GroupEpoch, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset,
+    PartitionIndex, ProcessId, RackId, SubtopologyId, TopicName, TopologyEpoch, WallMillis,
     planted::{self, Bug},
 };
 use riparian_wire::{DecodeError, EncodeError};
@@ -434,15 +434,15 @@ fn decode_group(value: stored::StreamsGroupMetadataValue<'_>) -> StreamsGroupMet
 fn decode_member(value: stored::StreamsGroupMemberMetadataValue<'_>) -> StreamsMemberMetadataValue {
     StreamsMemberMetadataValue {
         instance_id: value.instance_id.map(|id| InstanceId::from(&*id)),
-        rack_id: value.rack_id.map(Cow::into_owned),
-        client_id: value.client_id.into_owned(),
-        client_host: value.client_host.into_owned(),
+        rack_id: value.rack_id.map(|id| RackId::from(&*id)),
+        client_id: ClientId::from(&*value.client_id),
+        client_host: value.client_host.into(),
         rebalance_timeout_ms: value.rebalance_timeout_ms,
         topology_epoch: TopologyEpoch(value.topology_epoch),
         process_id: ProcessId::from(&*value.process_id),
         user_endpoint: value
             .user_endpoint
-            .map(|endpoint| Endpoint { host: endpoint.host.into_owned(), port: endpoint.port }),
+            .map(|endpoint| Box::new(Endpoint { host: endpoint.host.into_owned(), port: endpoint.port })),
         client_tags: value.client_tags.into_iter().map(|tag| (tag.key.into_owned(), tag.value.into_owned())).collect(),
     }
 }

@@ -3,7 +3,7 @@
 //! It is soft state: a function of the group's topology and the topics, computed when either changes and kept until
 //! then. It deliberately does not know members.
 
-use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
 use riparian_assignor::{Subtopologies, SubtopologyInput};
 use riparian_types::{TopicName, TopicsView};
@@ -26,14 +26,15 @@ pub(crate) struct ConfiguredTopology {
     /// Of the topics that the topology requires.
     pub(crate) metadata_hash: i64,
     /// What is wrong: status 1, 2 or 3. Nothing wrong means that tasks can run.
-    pub(crate) problem: Option<Status>,
+    pub(crate) problem: Option<Box<Status>>,
     /// Internal topics to be created.
-    pub(crate) missing: Vec<InternalTopic>,
+    pub(crate) missing: Box<[InternalTopic]>,
     /// Parallel to the group's subtopology ids; empty with status 1 or 2.
-    pub(crate) subtopologies: Vec<ConfiguredSubtopology>,
+    pub(crate) subtopologies: Box<[ConfiguredSubtopology]>,
     /// The numbering of tasks that assignors use, parallel to `subtopologies`.
     pub(crate) numbering: Arc<Subtopologies>,
-    counts: BTreeMap<TopicName, i32>,
+    /// The numbers of partitions of internal topics, by name.
+    counts: Box<[(TopicName, i32)]>,
 }
 
 /// One subtopology and the topics that exist.
@@ -42,7 +43,7 @@ pub(crate) struct ConfiguredSubtopology {
     /// Its number of tasks.
     pub(crate) task_count: i32,
     /// The topics its tasks read and how many partitions they have at present, ordered by name.
-    pub(crate) inputs: Vec<(TopicName, i32)>,
+    pub(crate) inputs: Box<[(TopicName, i32)]>,
 }
 
 impl ConfiguredTopology {
@@ -55,11 +56,11 @@ impl ConfiguredTopology {
     ) -> Result<Self, StreamsHeartbeatError> {
         let unusable = |code, detail| Self {
             metadata_hash,
-            problem: Some(Status { code, detail }),
-            missing: Vec::new(),
-            subtopologies: Vec::new(),
+            problem: Some(Box::new(Status { code, detail })),
+            missing: Box::default(),
+            subtopologies: Box::default(),
             numbering: Arc::new(Subtopologies::new(Vec::new()).expect("no subtopologies are sorted and few")),
-            counts: BTreeMap::new(),
+            counts: Box::default(),
         };
         if let Some(detail) = missing_source_topics(topology, topics) {
             return Ok(unusable(StatusCode::MissingSourceTopics, detail));
@@ -76,12 +77,10 @@ impl ConfiguredTopology {
             Ok(missing) => missing,
             Err(detail) => return Ok(unusable(StatusCode::IncorrectlyPartitionedTopics, detail)),
         };
-        let problem = (!missing.is_empty()).then(|| Status {
-            code: StatusCode::MissingInternalTopics,
-            detail: format!(
-                "Internal topics are missing: {}",
-                some_of(missing.iter().map(|topic| topic.name.as_str()).collect())
-            ),
+        let problem = (!missing.is_empty()).then(|| {
+            let names = some_of(missing.iter().map(|topic| topic.name.as_str()).collect());
+            let detail = format!("Internal topics are missing: {names}");
+            Box::new(Status { code: StatusCode::MissingInternalTopics, detail })
         });
         let mut subtopologies = alloc::vec![ConfiguredSubtopology::default(); ids.as_slice().len()];
         let mut inputs: Vec<SubtopologyInput> = (ids.as_slice().iter())
@@ -95,7 +94,14 @@ impl ConfiguredTopology {
         }
         let numbering = Subtopologies::new(inputs)
             .map_err(|error| StreamsHeartbeatError::InvalidTopology(format!("The topology has {error}.")))?;
-        Ok(Self { metadata_hash, problem, missing, subtopologies, numbering: Arc::new(numbering), counts })
+        Ok(Self {
+            metadata_hash,
+            problem,
+            missing: missing.into(),
+            subtopologies: subtopologies.into(),
+            numbering: Arc::new(numbering),
+            counts: counts.into_iter().collect(),
+        })
     }
 
     /// Whether tasks can run.
@@ -132,7 +138,8 @@ impl ConfiguredTopology {
             subtopology.repartition_source_topics.iter_mut().chain(&mut subtopology.state_changelog_topics)
         });
         for topic in internal {
-            topic.partitions = self.counts.get(&topic.name).copied().unwrap_or(topic.partitions);
+            let decided = self.counts.binary_search_by(|(name, _)| name.cmp(&topic.name));
+            topic.partitions = decided.map_or(topic.partitions, |index| self.counts[index].1);
         }
         topology
     }
@@ -146,7 +153,7 @@ impl ConfiguredSubtopology {
             subtopology.input_topics().map(|name| (name.clone(), actual(name).unwrap_or(0))).collect();
         inputs.sort_unstable();
         inputs.dedup();
-        Self { task_count: subtopology.input_topics().map(decided).max().unwrap_or(0), inputs }
+        Self { task_count: subtopology.input_topics().map(decided).max().unwrap_or(0), inputs: inputs.into() }
     }
 }
 

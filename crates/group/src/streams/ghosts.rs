@@ -51,7 +51,8 @@ impl GroupMachine {
         let is_any_closed =
             |soft_group: &SoftGroup| soft_group.members.values().any(|member| matches!(member.link, Link::Closed(_)));
         // The records of this very join are not applied yet, so the group is looked at by the timer.
-        if self.config.fence_restarted_processes && soft.groups.get(group_id).is_some_and(is_any_closed) {
+        if self.config.fence_restarted_processes && soft.groups.get(group_id).is_some_and(|group| is_any_closed(group))
+        {
             soft.timers.arm(now.mono, Timer::Ghosts(group_id.clone(), process.clone()));
         }
     }

@@ -17,13 +17,16 @@ use riparian_types::{
 use crate::{
     group::inconsistent,
     record::{
-        MemberState, Record, StreamsCurrentAssignmentValue, StreamsGroupMetadataValue, StreamsMemberMetadataValue,
-        StreamsTargetMetadataValue,
+        AssignmentConfigs, MemberState, Record, StreamsCurrentAssignmentValue, StreamsGroupMetadataValue,
+        StreamsMemberMetadataValue, StreamsTargetMetadataValue,
     },
     reply::GroupState,
     streams::{TaskLists, Topology},
     tasks::{Holdings, Role, SubtopologyIds, Task, Tasks},
 };
+
+/// How many members are asked for texts that a new one could share: looking at all would cost more than it saves.
+const SHARING_MEMBERS_MAX: usize = 8;
 
 /// One streams group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub(crate) struct StreamsGroup {
     pub(crate) assignment_timestamp: WallMillis,
     pub(crate) metadata_hash: i64,
     pub(crate) validated_topology_epoch: TopologyEpoch,
-    pub(crate) last_assignment_configs: Vec<(String, String)>,
+    pub(crate) last_assignment_configs: AssignmentConfigs,
     stored_description_topology_epoch: TopologyEpoch,
     failed_description_topology_epoch: TopologyEpoch,
     pub(crate) topology: Option<Arc<Topology>>,
@@ -64,10 +67,18 @@ pub(crate) struct Progress {
     pub(crate) previous_epoch: MemberEpoch,
     pub(crate) state: MemberState,
     pub(crate) assigned: Holdings,
-    pub(crate) pending_revocation: Holdings,
+    /// What it is to give back: [`Holdings::if_any`], for mostly there is nothing.
+    pub(crate) pending_revocation: Option<Box<Holdings>>,
 }
 
+static NO_HOLDINGS: Holdings = Holdings::EMPTY;
+
 impl Progress {
+    /// What the member is to give back.
+    pub(crate) fn pending_revocation(&self) -> &Holdings {
+        self.pending_revocation.as_deref().unwrap_or(&NO_HOLDINGS)
+    }
+
     /// Whether the member has arrived at this assignment epoch.
     pub(crate) fn is_reconciled_to(&self, epoch: AssignmentEpoch) -> bool {
         self.state == MemberState::Stable && self.epoch.0 == epoch.0
@@ -79,12 +90,12 @@ impl Progress {
     }
 
     fn tasks(&self) -> impl Iterator<Item = (Role, Task)> + '_ {
-        self.assigned.iter().chain(self.pending_revocation.iter())
+        self.assigned.iter().chain(self.pending_revocation().iter())
     }
 
     /// As a record.
     pub(crate) fn to_value(&self, ids: &SubtopologyIds) -> StreamsCurrentAssignmentValue {
-        let (assigned, pending) = (&self.assigned, &self.pending_revocation);
+        let (assigned, pending) = (&self.assigned, self.pending_revocation());
         StreamsCurrentAssignmentValue {
             member_epoch: self.epoch,
             previous_member_epoch: self.previous_epoch,
@@ -100,6 +111,11 @@ impl Progress {
 
     fn from_value(value: &StreamsCurrentAssignmentValue, ids: &SubtopologyIds) -> Option<Self> {
         let epoch = value.member_epoch;
+        let pending = Holdings {
+            active: ids.to_active(&value.active_pending_revocation, epoch)?,
+            standby: ids.to_set(&value.standby_pending_revocation)?,
+            warmup: ids.to_set(&value.warmup_pending_revocation)?,
+        };
         Some(Self {
             epoch,
             previous_epoch: value.previous_member_epoch,
@@ -109,11 +125,7 @@ impl Progress {
                 standby: ids.to_set(&value.standby)?,
                 warmup: ids.to_set(&value.warmup)?,
             },
-            pending_revocation: Holdings {
-                active: ids.to_active(&value.active_pending_revocation, epoch)?,
-                standby: ids.to_set(&value.standby_pending_revocation)?,
-                warmup: ids.to_set(&value.warmup_pending_revocation)?,
-            },
+            pending_revocation: pending.if_any(),
         })
     }
 }
@@ -174,7 +186,7 @@ impl StreamsGroup {
             assignment_timestamp: WallMillis(0),
             metadata_hash: 0,
             validated_topology_epoch: TopologyEpoch::NONE,
-            last_assignment_configs: Vec::new(),
+            last_assignment_configs: AssignmentConfigs::default(),
             stored_description_topology_epoch: TopologyEpoch::NONE,
             failed_description_topology_epoch: TopologyEpoch::NONE,
             topology: None,
@@ -224,7 +236,7 @@ impl StreamsGroup {
             epoch,
             metadata_hash: self.metadata_hash,
             validated_topology_epoch: self.validated_topology_epoch,
-            last_assignment_configs: Some(self.last_assignment_configs.clone()),
+            last_assignment_configs: Some(Arc::clone(&self.last_assignment_configs)),
             stored_description_topology_epoch: self.stored_description_topology_epoch,
             failed_description_topology_epoch: self.failed_description_topology_epoch,
         }
@@ -268,11 +280,12 @@ impl StreamsGroup {
 
     // How records change the group.
 
-    pub(crate) fn apply_metadata(&mut self, value: &StreamsGroupMetadataValue) {
+    /// `configs` are the value's, shared with other groups.
+    pub(crate) fn apply_metadata(&mut self, value: &StreamsGroupMetadataValue, configs: AssignmentConfigs) {
         self.epoch = value.epoch;
         self.metadata_hash = value.metadata_hash;
         self.validated_topology_epoch = value.validated_topology_epoch;
-        self.last_assignment_configs = value.last_assignment_configs.clone().unwrap_or_default();
+        self.last_assignment_configs = configs;
         self.stored_description_topology_epoch = value.stored_description_topology_epoch;
         self.failed_description_topology_epoch = value.failed_description_topology_epoch;
     }
@@ -295,7 +308,7 @@ impl StreamsGroup {
     ) -> Result<(), Inconsistent> {
         match value {
             Some(value) => {
-                let metadata = Arc::new(value.clone());
+                let metadata = Arc::new(self.sharing(value));
                 let before = self.change_member(member, |member| core::mem::replace(&mut member.metadata, metadata));
                 self.forget_instance(member, before.instance_id.as_ref());
                 if let Some(instance) = &value.instance_id {
@@ -354,7 +367,7 @@ impl StreamsGroup {
         let to_set = |lists| self.ids.to_set(lists).ok_or_else(|| impossible_task(member));
         let target =
             Tasks { active: to_set(&value.active)?, standby: to_set(&value.standby)?, warmup: to_set(&value.warmup)? };
-        self.targets.insert(member.clone(), target);
+        self.targets.insert(self.known_id(member), target);
         Ok(())
     }
 
@@ -384,6 +397,7 @@ impl StreamsGroup {
                 self.holders.remove(&(task, role));
             }
         }
+        let member = &self.known_id(member);
         for (role, task) in tasks {
             self.holders.get_or_insert_with((task, role), || Holders::One(member.clone())).add(member);
         }
@@ -399,6 +413,28 @@ impl StreamsGroup {
         if let Some(topology) = value {
             self.learn_ids(topology.subtopologies.iter().map(|subtopology| &subtopology.id));
         }
+    }
+
+    /// The id as the member has it, so that it is kept once.
+    fn known_id(&self, member: &MemberId) -> MemberId {
+        self.members.stored_key(member).unwrap_or(member).clone()
+    }
+
+    /// With texts that are kept once if one of the first members has the same.
+    fn sharing(&self, value: &StreamsMemberMetadataValue) -> StreamsMemberMetadataValue {
+        fn share<T: Clone + PartialEq>(own: &mut T, other: &T) {
+            if own == other {
+                own.clone_from(other);
+            }
+        }
+        let mut value = value.clone();
+        for other in self.members.values().take(SHARING_MEMBERS_MAX).map(|member| &member.metadata) {
+            share(&mut value.client_id, &other.client_id);
+            share(&mut value.client_host, &other.client_host);
+            share(&mut value.process_id, &other.process_id);
+            share(&mut value.rack_id, &other.rack_id);
+        }
+        value
     }
 
     /// Changes a member, made if need be, and keeps the count of those on their way.
@@ -462,7 +498,9 @@ impl StreamsGroup {
         }
         for member in self.members.values_mut() {
             member.progress.assigned.renumber(&map);
-            member.progress.pending_revocation.renumber(&map);
+            if let Some(pending) = &mut member.progress.pending_revocation {
+                pending.renumber(&map);
+            }
         }
         let holders = self.holders.iter();
         self.holders =

@@ -89,6 +89,9 @@ fn beat(
     mut heartbeat: StreamsHeartbeat,
 ) -> Result<Outcome, StreamsHeartbeatError> {
     let is_join = heartbeat.member_epoch == MemberEpoch::JOIN;
+    if is_join {
+        heartbeat.group_id = machine.known_id(heartbeat.group_id);
+    }
     let (group_id, member_id) = (heartbeat.group_id.clone(), heartbeat.member_id.clone());
     let mut records = Vec::new();
 
@@ -127,7 +130,7 @@ fn beat(
     if group.topology.is_none() {
         records.push(Record::StreamsTopology(group_id.clone(), Some((*topology).clone())));
     }
-    let soft_group = soft.groups.get(&group_id);
+    let soft_group = soft.groups.get(&group_id).map(Box::as_ref);
     let configured = refresh::configure(group, soft_group, &mut soft.hashes, topics, &topology, &ids)?;
     if configured.is_ready() {
         for lists in [&heartbeat.active_tasks, &heartbeat.standby_tasks, &heartbeat.warmup_tasks] {
@@ -139,8 +142,8 @@ fn beat(
 
     // Whether the group becomes another one by that.
     let configs = match soft_group.and_then(|soft_group| soft_group.assignment_configs.as_ref()) {
-        Some(configs) => Cow::Borrowed(configs.as_slice()),
-        None => Cow::Owned(settings.assignment_configs()),
+        Some(configs) => Cow::Borrowed(configs),
+        None => Cow::Owned(machine.shared_configs(settings.assignment_configs())),
     };
     let next_metadata = refresh::next_metadata(group, &topology, &configured, &configs, is_changed);
     let is_changed = next_metadata.is_some();
@@ -232,7 +235,7 @@ fn beat(
         metadata,
         topology_epoch: group.topology.as_ref().map(|topology| topology.epoch),
         delay,
-        problem: configured.problem.clone().map(|status| with_failures(status, soft, now, &configured)),
+        problem: configured.problem.as_deref().cloned().map(|status| with_failures(status, soft, now, &configured)),
         shutdown_requested_by,
         knows_missing_tags: heartbeat.support.heartbeat_v1,
     }
@@ -324,12 +327,7 @@ fn beat(
         Some(_) => soft_member.disarm_rebalance(timers, rebalance),
         None => {}
     }
-    if let Some(offsets) = heartbeat.task_offsets {
-        soft_member.task_offsets = offsets;
-    }
-    if let Some(offsets) = heartbeat.task_end_offsets {
-        soft_member.task_end_offsets = offsets;
-    }
+    soft_member.keep_offsets(heartbeat.task_offsets, heartbeat.task_end_offsets);
     let effect = creations.request(now.mono, &group_id, &configured.missing);
     if is_join {
         machine.look_for_ghosts(soft, now, &group_id, &metadata.process_id);

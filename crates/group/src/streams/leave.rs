@@ -84,7 +84,7 @@ pub(super) fn away(progress: &Progress) -> Progress {
             active: progress.assigned.active.at_epoch(AssignmentEpoch(0)),
             ..progress.assigned.clone()
         },
-        pending_revocation: Holdings::default(),
+        pending_revocation: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which member a heartbeat speaks for, whether it may, and what it says about itself.
 
-use alloc::{format, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 
 use riparian_types::{InstanceId, MemberEpoch, MemberId};
 
@@ -84,29 +84,29 @@ pub(super) fn told(
     let is_join = heartbeat.member_epoch == MemberEpoch::JOIN;
     let tags = heartbeat.client_tags.as_ref().map(|tags| sorted_tags(tags));
     let is_same = |told: Option<&str>, stored: Option<&str>| told.is_none() || told == stored;
-    let unchanged = stored.client_id == heartbeat.caller.client_id.as_str()
-        && stored.client_host == heartbeat.caller.client_host
+    let unchanged = stored.client_id == heartbeat.caller.client_id
+        && *stored.client_host == *heartbeat.caller.client_host
         && is_same(heartbeat.instance_id.as_deref(), stored.instance_id.as_deref())
         && is_same(heartbeat.rack_id.as_deref(), stored.rack_id.as_deref())
         && is_same(heartbeat.process_id.as_deref(), Some(&stored.process_id))
         && (heartbeat.rebalance_timeout_ms == -1 || heartbeat.rebalance_timeout_ms == stored.rebalance_timeout_ms)
         && heartbeat.topology.as_ref().is_none_or(|topology| topology.epoch == stored.topology_epoch)
-        && tags.as_ref().is_none_or(|tags| *tags == stored.client_tags)
+        && tags.as_deref().is_none_or(|tags| *tags == *stored.client_tags)
         && match &heartbeat.user_endpoint {
             None => !is_join || stored.user_endpoint.is_none(),
-            endpoint => *endpoint == stored.user_endpoint,
+            endpoint => endpoint.as_ref() == stored.user_endpoint.as_deref(),
         };
     if unchanged {
         return None;
     }
     let mut told = stored.clone();
-    told.client_id = String::from(heartbeat.caller.client_id.as_str());
-    told.client_host.clone_from(&heartbeat.caller.client_host);
+    told.client_id = heartbeat.caller.client_id.clone();
+    told.client_host = heartbeat.caller.client_host.as_str().into();
     if heartbeat.instance_id.is_some() {
         told.instance_id.clone_from(&heartbeat.instance_id);
     }
-    if heartbeat.rack_id.is_some() {
-        told.rack_id.clone_from(&heartbeat.rack_id);
+    if let Some(rack_id) = &heartbeat.rack_id {
+        told.rack_id = Some(rack_id.as_str().into());
     }
     if let Some(process_id) = &heartbeat.process_id {
         told.process_id = process_id.clone();
@@ -118,10 +118,10 @@ pub(super) fn told(
         told.topology_epoch = topology.epoch;
     }
     if let Some(tags) = tags {
-        told.client_tags = tags;
+        told.client_tags = tags.into();
     }
     if is_join || heartbeat.user_endpoint.is_some() {
-        told.user_endpoint.clone_from(&heartbeat.user_endpoint);
+        told.user_endpoint = heartbeat.user_endpoint.clone().map(Box::new);
     }
     Some(told)
 }

@@ -50,7 +50,7 @@ pub(super) fn reconcile(
         MemberState::Stable | MemberState::UnreleasedTasks => walker.next(progress.epoch, epoch, target),
         MemberState::UnrevokedTasks => {
             let has_given_back =
-                walker.owned.is_some_and(|owned| !progress.pending_revocation.intersects(&owned.tasks));
+                walker.owned.is_some_and(|owned| !progress.pending_revocation().intersects(&owned.tasks));
             if !has_given_back {
                 return Ok(None);
             }
@@ -90,7 +90,7 @@ impl Walker<'_> {
                 previous_epoch: self.progress.epoch,
                 state: MemberState::UnrevokedTasks,
                 assigned: kept,
-                pending_revocation: revoked,
+                pending_revocation: revoked.if_any(),
             };
         }
         // A copy that becomes the active task here is dropped in the same step, not before: the client recycles it.
@@ -104,7 +104,7 @@ impl Walker<'_> {
             previous_epoch: self.progress.epoch,
             state: if unreleased { MemberState::UnreleasedTasks } else { MemberState::Stable },
             assigned: kept,
-            pending_revocation: Holdings::default(),
+            pending_revocation: None,
         }
     }
 
@@ -265,7 +265,7 @@ mod tests {
             });
             format!("{}|{}|{}", active.collect::<Vec<_>>().join(" "), set(&tasks.standby), set(&tasks.warmup))
         };
-        let (assigned, pending) = (holdings(&progress.assigned), holdings(&progress.pending_revocation));
+        let (assigned, pending) = (holdings(&progress.assigned), holdings(progress.pending_revocation()));
         format!(
             "{:?} {} before {} {assigned} gives back {pending}",
             progress.state, progress.epoch, progress.previous_epoch

@@ -11,7 +11,7 @@ use riparian_types::{GroupEpoch, GroupId, MonoMillis, Now, TopicsView, TopologyE
 use crate::{
     config::Settings,
     machine::GroupMachine,
-    record::{Record, StreamsGroupMetadataValue},
+    record::{AssignmentConfigs, Record, StreamsGroupMetadataValue},
     reply::StreamsHeartbeatError,
     soft::{GroupSoft, SoftGroup},
     streams::{
@@ -54,18 +54,18 @@ pub(super) fn next_metadata(
     group: &StreamsGroup,
     topology: &Topology,
     configured: &ConfiguredTopology,
-    configs: &[(alloc::string::String, alloc::string::String)],
+    configs: &AssignmentConfigs,
     is_changed: bool,
 ) -> Option<StreamsGroupMetadataValue> {
     let validated = if configured.is_ready() { topology.epoch } else { TopologyEpoch::NONE };
     let is_changed = is_changed
         || configured.metadata_hash != group.metadata_hash
         || validated != group.validated_topology_epoch
-        || *configs != *group.last_assignment_configs;
+        || *configs != group.last_assignment_configs;
     is_changed.then(|| StreamsGroupMetadataValue {
         metadata_hash: configured.metadata_hash,
         validated_topology_epoch: validated,
-        last_assignment_configs: Some(configs.to_vec()),
+        last_assignment_configs: Some(Arc::clone(configs)),
         ..group.metadata_at(GroupEpoch(group.epoch.0.saturating_add(1)))
     })
 }
@@ -117,7 +117,7 @@ impl GroupMachine {
         let (configured, configs) = if self.config.fast_rebalance {
             let configured = configure(group, Some(soft_group), &mut soft.hashes, topics, topology, &group.ids);
             let Ok(configured) = configured else { return decision };
-            (configured, settings.assignment_configs())
+            (configured, self.shared_configs(settings.assignment_configs()))
         } else {
             // Kafka's timer takes both as the last heartbeat left them.
             let Some(configured) = soft_group.configured.clone() else { return decision };

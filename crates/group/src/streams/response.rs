@@ -89,10 +89,10 @@ pub(super) fn endpoint_map(
 ) -> Vec<EndpointPartitions> {
     let (member_id, metadata, assigned) = member;
     let others = group.members.iter().filter(|(id, _)| *id != member_id && Some(*id) != replaced);
-    let others = others.map(|(_, other)| (&other.metadata.user_endpoint, &other.progress.assigned));
+    let others = others.map(|(_, other)| (other.metadata.user_endpoint.as_deref(), &other.progress.assigned));
     others
-        .chain([(&metadata.user_endpoint, assigned)])
-        .filter_map(|(endpoint, assigned)| Some(endpoint_partitions(configured, endpoint.as_ref()?, assigned)))
+        .chain([(metadata.user_endpoint.as_deref(), assigned)])
+        .filter_map(|(endpoint, assigned)| Some(endpoint_partitions(configured, endpoint?, assigned)))
         .collect()
 }
 

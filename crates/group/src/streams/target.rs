@@ -138,20 +138,17 @@ impl<'a> TargetInput<'a> {
         let assigned = &progress.assigned;
         MemberInput {
             instance_id: metadata.instance_id.clone(),
-            rack_id: metadata.rack_id.as_deref().map(Into::into),
+            rack_id: metadata.rack_id.clone(),
             client_tags: (metadata.client_tags.iter())
                 .map(|(key, value)| ClientTag { key: key.as_str().into(), value: value.as_str().into() })
                 .collect(),
             active: self.task_ids(assigned.active.tasks()),
             standby: self.task_ids(assigned.standby.iter()),
             warmup: self.task_ids(assigned.warmup.iter()),
-            task_offsets: offsets(
-                pending.and_then(|pending| pending.task_offsets),
-                soft.map(|soft| soft.task_offsets.as_slice()),
-            ),
+            task_offsets: offsets(pending.and_then(|pending| pending.task_offsets), soft.map(SoftMember::task_offsets)),
             task_end_offsets: offsets(
                 pending.and_then(|pending| pending.task_end_offsets),
-                soft.map(|soft| soft.task_end_offsets.as_slice()),
+                soft.map(SoftMember::task_end_offsets),
             ),
             ..member
         }

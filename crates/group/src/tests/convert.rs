@@ -284,7 +284,7 @@ pub(crate) fn record(record: &Record) -> show::Record {
                 epoch: value.epoch.0,
                 metadata_hash: value.metadata_hash,
                 validated_topology_epoch: value.validated_topology_epoch.0,
-                last_assignment_configs: value.last_assignment_configs.clone().unwrap_or_default(),
+                last_assignment_configs: value.last_assignment_configs.clone().unwrap_or_default().to_vec(),
                 stored_description_topology_epoch: value.stored_description_topology_epoch.0,
                 failed_description_topology_epoch: value.failed_description_topology_epoch.0,
             }))
@@ -309,14 +309,14 @@ pub(crate) fn record(record: &Record) -> show::Record {
 fn member_metadata(value: &StreamsMemberMetadataValue) -> show::MemberMetadata {
     show::MemberMetadata {
         instance_id: value.instance_id.as_ref().map(ToString::to_string),
-        rack_id: value.rack_id.clone(),
-        client_id: value.client_id.clone(),
-        client_host: value.client_host.clone(),
+        rack_id: value.rack_id.as_deref().map(String::from),
+        client_id: value.client_id.to_string(),
+        client_host: value.client_host.to_string(),
         rebalance_timeout_ms: Some(value.rebalance_timeout_ms),
         topology_epoch: value.topology_epoch.0,
         process_id: value.process_id.to_string(),
         user_endpoint: value.user_endpoint.as_ref().map(|it| (it.host.clone(), it.port)),
-        client_tags: value.client_tags.clone(),
+        client_tags: value.client_tags.to_vec(),
     }
 }
 

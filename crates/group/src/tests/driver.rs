@@ -259,7 +259,7 @@ impl Driver {
             let mut owners = BTreeMap::new();
             for (member_id, member) in group.members.iter() {
                 let progress = &member.progress;
-                for task in progress.assigned.active.tasks().chain(progress.pending_revocation.active.tasks()) {
+                for task in progress.assigned.active.tasks().chain(progress.pending_revocation().active.tasks()) {
                     if let Some(other) = owners.insert(task, member_id) {
                         panic!("{task:?} of {group_id} belongs to {other} and {member_id}");
                     }
