@@ -14,7 +14,7 @@ mod response;
 mod target;
 mod validate;
 
-use alloc::{string::String, vec::Vec};
+use alloc::{boxed::Box, string::String, vec::Vec};
 
 use riparian_types::{AssignmentEpoch, Offset, PartitionIndex, SubtopologyId, TopicName, TopologyEpoch};
 
@@ -24,7 +24,7 @@ pub struct Topology {
     /// Its version, counted by the application.
     pub epoch: TopologyEpoch,
     /// Its parts.
-    pub subtopologies: Vec<Subtopology>,
+    pub subtopologies: Box<[Subtopology]>,
 }
 
 /// One part of a topology: tasks of one subtopology read the same topics.
@@ -33,17 +33,17 @@ pub struct Subtopology {
     /// Unique within the topology.
     pub id: SubtopologyId,
     /// Topics read that the application does not create.
-    pub source_topics: Vec<TopicName>,
+    pub source_topics: Box<[TopicName]>,
     /// Patterns of such topics.
-    pub source_topic_regex: Vec<String>,
+    pub source_topic_regex: Box<[String]>,
     /// Changelogs of the state stores.
-    pub state_changelog_topics: Vec<InternalTopic>,
+    pub state_changelog_topics: Box<[InternalTopic]>,
     /// Repartition topics written.
-    pub repartition_sink_topics: Vec<TopicName>,
+    pub repartition_sink_topics: Box<[TopicName]>,
     /// Repartition topics read.
-    pub repartition_source_topics: Vec<InternalTopic>,
+    pub repartition_source_topics: Box<[InternalTopic]>,
     /// Topics that must have the same number of partitions.
-    pub copartition_groups: Vec<CopartitionGroup>,
+    pub copartition_groups: Box<[CopartitionGroup]>,
 }
 
 impl Topology {
@@ -72,18 +72,18 @@ pub struct InternalTopic {
     /// Its replication factor, 0 or -1 for the server's default.
     pub replication_factor: i16,
     /// Topic configs, in the order sent.
-    pub configs: Vec<(String, String)>,
+    pub configs: Box<[(String, String)]>,
 }
 
 /// Indexes into the arrays of the enclosing [`Subtopology`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopartitionGroup {
     /// Into [`Subtopology::source_topics`].
-    pub source_topics: Vec<i16>,
+    pub source_topics: Box<[i16]>,
     /// Into [`Subtopology::source_topic_regex`].
-    pub source_topic_regex: Vec<i16>,
+    pub source_topic_regex: Box<[i16]>,
     /// Into [`Subtopology::repartition_source_topics`].
-    pub repartition_source_topics: Vec<i16>,
+    pub repartition_source_topics: Box<[i16]>,
 }
 
 /// Tasks of one subtopology, by name: the form of the edges. In replies and records ordered, partitions ascending.

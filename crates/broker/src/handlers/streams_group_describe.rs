@@ -132,7 +132,7 @@ fn topic_info(topic: streams::InternalTopic) -> res::TopicInfo<'static> {
         name: Cow::Owned(topic.name.to_string()),
         partitions: topic.partitions,
         replication_factor: topic.replication_factor,
-        topic_configs: pairs(topic.configs),
+        topic_configs: pairs(topic.configs.into_vec()),
         ..Default::default()
     }
 }

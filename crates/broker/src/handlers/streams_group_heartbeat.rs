@@ -147,16 +147,16 @@ fn topology(topology: req::Topology<'_>) -> streams::Topology {
             .copartition_groups
             .into_iter()
             .map(|group| streams::CopartitionGroup {
-                source_topics: group.source_topics,
-                source_topic_regex: group.source_topic_regex,
-                repartition_source_topics: group.repartition_source_topics,
+                source_topics: group.source_topics.into(),
+                source_topic_regex: group.source_topic_regex.into(),
+                repartition_source_topics: group.repartition_source_topics.into(),
             })
             .collect(),
     });
     streams::Topology { epoch: TopologyEpoch(topology.epoch), subtopologies: subtopologies.collect() }
 }
 
-fn names(names: Vec<Cow<'_, str>>) -> Vec<TopicName> {
+fn names(names: Vec<Cow<'_, str>>) -> Box<[TopicName]> {
     names.iter().map(|name| TopicName::from(&**name)).collect()
 }
 
@@ -165,7 +165,7 @@ fn internal_topic(topic: req::TopicInfo<'_>) -> streams::InternalTopic {
         name: TopicName::from(&*topic.name),
         partitions: topic.partitions,
         replication_factor: topic.replication_factor,
-        configs: pairs(topic.topic_configs),
+        configs: pairs(topic.topic_configs).into(),
     }
 }
 

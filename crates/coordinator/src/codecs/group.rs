@@ -311,9 +311,9 @@ fn encode_topology(topology: &Topology) -> Result<Vec<u8>, EncodeError> {
             .copartition_groups
             .iter()
             .map(|group| part::CopartitionGroup {
-                source_topics: group.source_topics.clone(),
-                source_topic_regex: group.source_topic_regex.clone(),
-                repartition_source_topics: group.repartition_source_topics.clone(),
+                source_topics: group.source_topics.to_vec(),
+                source_topic_regex: group.source_topic_regex.to_vec(),
+                repartition_source_topics: group.repartition_source_topics.to_vec(),
                 ..Default::default()
             })
             .collect(),
@@ -496,10 +496,10 @@ fn decode_current(value: stored::StreamsGroupCurrentMemberAssignmentValue<'_>) -
 
 fn decode_topology(value: stored::StreamsGroupTopologyValue<'_>) -> Topology {
     use stored::streams_group_topology_value as part;
-    fn names(names: &[Cow<'_, str>]) -> Vec<TopicName> {
+    fn names(names: &[Cow<'_, str>]) -> Box<[TopicName]> {
         names.iter().map(|name| TopicName::from(&**name)).collect()
     }
-    fn topics(topics: Vec<part::TopicInfo<'_>>) -> Vec<InternalTopic> {
+    fn topics(topics: Vec<part::TopicInfo<'_>>) -> Box<[InternalTopic]> {
         let topics = topics.into_iter().map(|topic| InternalTopic {
             name: TopicName::from(&*topic.name),
             partitions: topic.partitions,
@@ -523,9 +523,9 @@ fn decode_topology(value: stored::StreamsGroupTopologyValue<'_>) -> Topology {
             .copartition_groups
             .into_iter()
             .map(|group| CopartitionGroup {
-                source_topics: group.source_topics,
-                source_topic_regex: group.source_topic_regex,
-                repartition_source_topics: group.repartition_source_topics,
+                source_topics: group.source_topics.into(),
+                source_topic_regex: group.source_topic_regex.into(),
+                repartition_source_topics: group.repartition_source_topics.into(),
             })
             .collect(),
     });

@@ -207,20 +207,20 @@ fn topology(input: &mut Input<'_>) -> Topology {
         0 | 1 => vec![usual("0", &["in"])],
         2..=5 => {
             let mut first = usual("0", &["in"]);
-            first.repartition_sink_topics = vec!["r".into()];
+            first.repartition_sink_topics = ["r".into()].into();
             let mut second = usual("1", &[]);
-            second.repartition_source_topics = vec![internal("r", 0)];
-            second.state_changelog_topics = vec![internal("c", 0)];
+            second.repartition_source_topics = [internal("r", 0)].into();
+            second.state_changelog_topics = [internal("c", 0)].into();
             let mut third = usual("2", &["in2", "other"]);
-            third.state_changelog_topics = vec![internal("c2", 0)];
-            third.copartition_groups = vec![CopartitionGroup { source_topics: vec![0, 1], ..Default::default() }];
+            third.state_changelog_topics = [internal("c2", 0)].into();
+            third.copartition_groups = [CopartitionGroup { source_topics: [0, 1].into(), ..Default::default() }].into();
             let mut all = vec![first, second, third];
             all.truncate(usize::from(kind) - 1);
             all
         }
         _ => (0..input.below(4)).map(|_| subtopology(input)).collect(),
     };
-    Topology { epoch, subtopologies }
+    Topology { epoch, subtopologies: subtopologies.into() }
 }
 
 fn usual(id: &str, topics: &[&str]) -> Subtopology {
@@ -238,10 +238,10 @@ fn subtopology(input: &mut Input<'_>) -> Subtopology {
         let topics = (0..input.below(3)).map(|_| InternalTopic {
             partitions: input.number_i32(),
             replication_factor: input.u8() as i8 as i16,
-            configs: tags(input),
+            configs: tags(input).into(),
             ..internal(input.pick(&TOPICS), 0)
         });
-        topics.collect::<Vec<_>>()
+        topics.collect::<Box<[_]>>()
     };
     let indexes = |input: &mut Input<'_>| (0..input.below(3)).map(|_| i16::from(input.u8() as i8)).collect();
     Subtopology {
@@ -249,7 +249,7 @@ fn subtopology(input: &mut Input<'_>) -> Subtopology {
         source_topics: topics(input),
         source_topic_regex: (0..input.below(2)).map(|_| input.pick(&["in.*", "(", ""]).to_owned()).collect(),
         state_changelog_topics: internals(input),
-        repartition_sink_topics: topics(input) as Vec<TopicName>,
+        repartition_sink_topics: topics(input) as Box<[TopicName]>,
         repartition_source_topics: internals(input),
         copartition_groups: (0..input.below(3))
             .map(|_| CopartitionGroup {

@@ -83,7 +83,7 @@ fn update_utf16(hasher: &mut Xxh3, text: &str) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use alloc::{collections::BTreeMap, string::ToString, vec};
+    use alloc::{collections::BTreeMap, string::ToString};
 
     use riparian_types::{PartitionCount, TopicSummary, TopicsView, Uuid};
 
@@ -115,7 +115,7 @@ mod tests {
         let check = |names: &[&str], expected| {
             let source_topics = names.iter().map(|name| name.to_string().into()).collect();
             let subtopology = Subtopology { source_topics, ..Subtopology::default() };
-            let topology = Topology { subtopologies: vec![subtopology], ..Topology::default() };
+            let topology = Topology { subtopologies: [subtopology].into(), ..Topology::default() };
             assert_eq!(TopicHashes::default().group_hash(&topology, &view), expected, "{names:?}");
         };
         check(&["words-in"], 4_211_689_887_839_959_735);

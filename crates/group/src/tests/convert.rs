@@ -79,17 +79,17 @@ pub(crate) fn topology(it: &script::Topology) -> Topology {
         name: it.name.as_str().into(),
         partitions: it.partitions,
         replication_factor: it.replication_factor.unwrap_or(-1),
-        configs: it.configs.clone(),
+        configs: it.configs.as_slice().into(),
     };
     let copartition = |it: &script::CopartitionGroup| CopartitionGroup {
-        source_topics: it.source_topics.clone(),
-        source_topic_regex: it.source_topic_regex.clone(),
-        repartition_source_topics: it.repartition_source_topics.clone(),
+        source_topics: it.source_topics.as_slice().into(),
+        source_topic_regex: it.source_topic_regex.as_slice().into(),
+        repartition_source_topics: it.repartition_source_topics.as_slice().into(),
     };
     let subtopology = |it: &script::Subtopology| Subtopology {
         id: it.id.as_str().into(),
         source_topics: it.source_topics.iter().map(|topic| topic.as_str().into()).collect(),
-        source_topic_regex: it.source_topic_regex.clone(),
+        source_topic_regex: it.source_topic_regex.as_slice().into(),
         state_changelog_topics: it.state_changelog_topics.iter().map(internal).collect(),
         repartition_sink_topics: it.repartition_sink_topics.iter().map(|topic| topic.as_str().into()).collect(),
         repartition_source_topics: it.repartition_source_topics.iter().map(internal).collect(),
@@ -100,17 +100,17 @@ pub(crate) fn topology(it: &script::Topology) -> Topology {
 
 fn shown_topology(it: &Topology) -> script::Topology {
     let internal = |it: &InternalTopic| {
-        show::internal_topic(it.name.as_str(), it.partitions, it.replication_factor, it.configs.clone())
+        show::internal_topic(it.name.as_str(), it.partitions, it.replication_factor, it.configs.to_vec())
     };
     let copartition = |it: &CopartitionGroup| script::CopartitionGroup {
-        source_topics: it.source_topics.clone(),
-        source_topic_regex: it.source_topic_regex.clone(),
-        repartition_source_topics: it.repartition_source_topics.clone(),
+        source_topics: it.source_topics.to_vec(),
+        source_topic_regex: it.source_topic_regex.to_vec(),
+        repartition_source_topics: it.repartition_source_topics.to_vec(),
     };
     let subtopology = |it: &Subtopology| script::Subtopology {
         id: it.id.to_string(),
         source_topics: it.source_topics.iter().map(ToString::to_string).collect(),
-        source_topic_regex: it.source_topic_regex.clone(),
+        source_topic_regex: it.source_topic_regex.to_vec(),
         state_changelog_topics: it.state_changelog_topics.iter().map(internal).collect(),
         repartition_sink_topics: it.repartition_sink_topics.iter().map(ToString::to_string).collect(),
         repartition_source_topics: it.repartition_source_topics.iter().map(internal).collect(),

@@ -101,10 +101,9 @@ fn topologies_that_can_never_run_are_refused() {
     check(
         |beat| {
             let mut huge = topology("0: in");
-            for index in 1..5000 {
-                let id = index.to_string().into();
-                huge.subtopologies.push(crate::streams::Subtopology { id, ..huge.subtopologies[0].clone() });
-            }
+            let only = huge.subtopologies[0].clone();
+            let of = |index: i32| crate::streams::Subtopology { id: index.to_string().into(), ..only.clone() };
+            huge.subtopologies = (0..5000).map(of).collect();
             beat.topology = Some(huge);
         },
         "topology",
