@@ -27,8 +27,13 @@ use crate::{
     record::{AssignmentConfigs, MemberState, Record},
     reply::{Effect, Reply},
     soft::{GroupSoft, SoftMember},
+    streams::{Topology, group::StreamsGroup},
+    tasks::SubtopologyIds,
     timers::Timer,
 };
+
+/// How many groups are asked for what another could share: asking all would cost more than it saves.
+const SHARING_GROUPS_MAX: usize = 8;
 
 /// The hard state of all groups of one partition of `__consumer_offsets`.
 #[derive(Clone, Debug)]
@@ -103,6 +108,19 @@ impl GroupMachine {
     /// The id as the group has it, so that it is kept once.
     pub(crate) fn known_id(&self, group_id: GroupId) -> GroupId {
         self.groups.get_key_value(&group_id).map_or(group_id, |(known, _)| known.clone())
+    }
+
+    /// Some groups that have this very topology.
+    pub(crate) fn groups_alike<'a>(
+        &'a self,
+        topology: &'a Topology,
+    ) -> impl Iterator<Item = (&'a GroupId, &'a Arc<Topology>, &'a StreamsGroup)> {
+        let group_ids = topology.required_topics().next().and_then(|topic| self.groups_by_topic.get(topic));
+        let groups = group_ids.into_iter().flatten().take(SHARING_GROUPS_MAX).filter_map(|group_id| {
+            let group = self.groups.get(group_id)?.streams()?;
+            Some((group_id, group.topology.as_ref()?, group))
+        });
+        groups.filter(move |(_, other, _)| core::ptr::eq(Arc::as_ptr(other), topology) || ***other == *topology)
     }
 
     /// These settings, shared with groups that have the same.
@@ -209,9 +227,12 @@ impl GroupMachine {
                 streams.map_or(Ok(()), |streams| streams.apply_current_assignment(member, None))?;
             }
             Record::StreamsTopology(_, Some(value)) => {
-                let streams = group.streams_or_new(group_id)?;
+                let alike = self.groups_alike(value).next();
+                let alike = alike.map(|(_, topology, group)| (Arc::clone(topology), group.ids.clone()));
+                let (topology, ids) = alike.unwrap_or_else(|| (Arc::new(value.clone()), SubtopologyIds::default()));
+                let streams = self.groups.entry(group_id.clone()).or_default().streams_or_new(group_id)?;
                 let before = streams.topology.clone();
-                streams.apply_topology(Some(value));
+                streams.apply_topology(Some(topology), ids);
                 self.forget_topics(group_id, before.as_deref());
                 for topic in value.required_topics() {
                     let known_id = self.known_id(group_id.clone());
@@ -221,7 +242,7 @@ impl GroupMachine {
             Record::StreamsTopology(_, None) => {
                 if let Some(streams) = streams {
                     let before = streams.topology.clone();
-                    streams.apply_topology(None);
+                    streams.apply_topology(None, SubtopologyIds::default());
                     self.forget_topics(group_id, before.as_deref());
                 }
             }
@@ -232,8 +253,8 @@ impl GroupMachine {
         Ok(())
     }
 
-    fn forget_topics(&mut self, group_id: &GroupId, topology: Option<&crate::streams::Topology>) {
-        for topic in topology.into_iter().flat_map(crate::streams::Topology::required_topics) {
+    fn forget_topics(&mut self, group_id: &GroupId, topology: Option<&Topology>) {
+        for topic in topology.into_iter().flat_map(Topology::required_topics) {
             if let Some(groups) = self.groups_by_topic.get_mut(topic) {
                 groups.remove(group_id);
                 if groups.is_empty() {

@@ -407,11 +407,15 @@ impl StreamsGroup {
         Ok(())
     }
 
-    pub(crate) fn apply_topology(&mut self, value: Option<&Topology>) {
-        self.topology = value.map(|topology| Arc::new(topology.clone()));
+    /// `ids` are those of a group with the same topology, to be shared.
+    pub(crate) fn apply_topology(&mut self, value: Option<Arc<Topology>>, ids: SubtopologyIds) {
+        self.topology.clone_from(&value);
         self.forget_unused_ids();
         if let Some(topology) = value {
             self.learn_ids(topology.subtopologies.iter().map(|subtopology| &subtopology.id));
+        }
+        if ids == self.ids {
+            self.ids = ids;
         }
     }
 

@@ -131,7 +131,9 @@ fn beat(
         records.push(Record::StreamsTopology(group_id.clone(), Some((*topology).clone())));
     }
     let soft_group = soft.groups.get(&group_id).map(Box::as_ref);
-    let configured = refresh::configure(group, soft_group, &mut soft.hashes, topics, &topology, &ids)?;
+    let with_topology = soft_group.filter(|_| group.topology.is_some());
+    let configured =
+        refresh::configure(machine, &soft.groups, with_topology, &mut soft.hashes, topics, &topology, &ids)?;
     if configured.is_ready() {
         for lists in [&heartbeat.active_tasks, &heartbeat.standby_tasks, &heartbeat.warmup_tasks] {
             configured.check_owned(&ids, lists.as_deref().unwrap_or_default())?;

@@ -4,7 +4,7 @@
 //! looked at at once: a member that goes, topics or settings that change, a delay or an interval that ends. The work is
 //! done by a timer that is due, so that many reasons at a time lead to one target.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 
 use riparian_types::{GroupEpoch, GroupId, MonoMillis, Now, TopicsView, TopologyEpoch, machine::Decision};
 
@@ -24,17 +24,23 @@ use crate::{
     tasks::SubtopologyIds,
 };
 
-/// The topology made concrete with the topics that there are: what was kept of it, unless topics changed since.
+/// The topology made concrete with the topics that there are: what `soft_group` or another group with this topology has
+/// kept of it, unless topics changed since.
 pub(super) fn configure(
-    group: &StreamsGroup,
+    machine: &GroupMachine,
+    soft_groups: &BTreeMap<GroupId, Box<SoftGroup>>,
     soft_group: Option<&SoftGroup>,
     hashes: &mut TopicHashes,
     topics: &TopicsView,
     topology: &Topology,
     ids: &SubtopologyIds,
 ) -> Result<Arc<ConfiguredTopology>, StreamsHeartbeatError> {
-    let cached = soft_group.filter(|soft_group| group.topology.is_some() && !soft_group.topics_changed);
-    let configured = match cached.and_then(|soft_group| soft_group.configured.clone()) {
+    let kept = |soft_group: &SoftGroup| soft_group.configured.clone().filter(|_| !soft_group.topics_changed);
+    let of_alike = || {
+        let mut alike = machine.groups_alike(topology).filter(|(_, _, other)| other.ids == *ids);
+        alike.find_map(|(group_id, _, _)| kept(soft_groups.get(group_id)?))
+    };
+    let configured = match soft_group.and_then(kept).or_else(of_alike) {
         Some(configured) => configured,
         None => {
             let hash = hashes.group_hash(topology, topics);
@@ -112,10 +118,11 @@ impl GroupMachine {
         let group = self.groups.get(group_id).and_then(|group| group.streams());
         let Some(group) = group.filter(|group| !group.members.is_empty()) else { return decision };
         let (Some(topology), Some(topics)) = (&group.topology, &soft.topics) else { return decision };
-        let Some(soft_group) = soft.groups.get_mut(group_id) else { return decision };
+        let Some(soft_group) = soft.groups.get(group_id) else { return decision };
         let settings = Settings::new(&self.config, soft.overrides.get(group_id));
         let (configured, configs) = if self.config.fast_rebalance {
-            let configured = configure(group, Some(soft_group), &mut soft.hashes, topics, topology, &group.ids);
+            let configured =
+                configure(self, &soft.groups, Some(soft_group), &mut soft.hashes, topics, topology, &group.ids);
             let Ok(configured) = configured else { return decision };
             (configured, self.shared_configs(settings.assignment_configs()))
         } else {
@@ -123,6 +130,7 @@ impl GroupMachine {
             let Some(configured) = soft_group.configured.clone() else { return decision };
             (configured, group.last_assignment_configs.clone())
         };
+        let Some(soft_group) = soft.groups.get_mut(group_id) else { return decision };
         let metadata = match self.config.fast_rebalance {
             true => next_metadata(group, topology, &configured, &configs, false),
             false => None,
