@@ -37,7 +37,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// How many bytes are allocated now, more than were freed.
+#[allow(dead_code, reason = "most ask for the peak only")]
+pub(crate) fn live() -> isize {
+    LIVE.get()
+}
+
 /// The most bytes that were allocated at once while this ran, above what was before.
+#[allow(dead_code, reason = "some ask for what stays")]
 pub(crate) fn peak_of(run: impl FnOnce()) -> usize {
     let before = LIVE.get();
     PEAK.set(before);
