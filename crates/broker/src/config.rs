@@ -30,6 +30,31 @@ pub struct AdvertisedListener {
     pub port: u16,
 }
 
+/// The properties that requests ask for, read once: finding one by its name is for the start of a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestConfig {
+    /// Whether `group.coordinator.rebalance.protocols` lets streams groups be served.
+    pub(crate) serves_streams_groups: bool,
+    /// `auto.create.topics.enable`.
+    pub(crate) auto_create_topics: bool,
+    /// `fetch.max.bytes`.
+    pub(crate) fetch_bytes_max: i32,
+    /// `offset.metadata.max.bytes`, in UTF-16 units.
+    pub(crate) offset_metadata_units_max: i64,
+}
+
+impl RequestConfig {
+    pub(crate) fn new(properties: &config::BrokerConfig) -> Self {
+        let protocols = properties.list("group.coordinator.rebalance.protocols");
+        Self {
+            serves_streams_groups: protocols.iter().any(|protocol| protocol == "streams"),
+            auto_create_topics: properties.bool("auto.create.topics.enable"),
+            fetch_bytes_max: properties.int("fetch.max.bytes"),
+            offset_metadata_units_max: properties.long("offset.metadata.max.bytes"),
+        }
+    }
+}
+
 impl BrokerConfig {
     pub(crate) fn node_id(&self) -> NodeId {
         NodeId(self.properties.node_id())

@@ -77,15 +77,6 @@ impl Broker {
         self.groups[self.group_shard(group)].partition().log().damage().is_some()
     }
 
-    /// Whether `group.coordinator.rebalance.protocols` lets streams groups be served.
-    pub(crate) fn serves_streams_groups(&self) -> bool {
-        self.config
-            .properties
-            .list("group.coordinator.rebalance.protocols")
-            .iter()
-            .any(|protocol| protocol == "streams")
-    }
-
     /// Asks the machine that serves `group`.
     pub(crate) fn ask_group(
         &self,

@@ -49,6 +49,7 @@ pub use connection::Connection;
 pub use request::CloseReason;
 pub use shell::{ConnectionId, Job, Reply, Shell};
 
+use config::RequestConfig;
 use host::Host;
 use partition::{Owner, Partition};
 use telemetry::Telemetry;
@@ -57,6 +58,7 @@ use timers::{TimerKey, Timers};
 /// The server without its sockets.
 pub struct Broker {
     pub(crate) config: BrokerConfig,
+    pub(crate) request_config: RequestConfig,
     pub(crate) shell: Arc<dyn Shell>,
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) logs: Arc<Logs>,

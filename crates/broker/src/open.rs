@@ -20,6 +20,7 @@ use riparian_types::{Now, PartitionCount, PartitionIndex, Prng, TopicName, Uuid,
 
 use crate::{
     Authorizer, Broker, BrokerConfig, OpenError, Shell, Wake, cluster,
+    config::RequestConfig,
     host::{Host, Hosted},
     partition::{Owner, Partition},
     telemetry::Telemetry,
@@ -48,6 +49,7 @@ impl Broker {
         let image = load_metadata(&metadata, &logs, &mut luck, now)?;
         let groups = group_hosts(&config, &logs, &telemetry, &image)?;
         let broker = Arc::new_cyclic(|myself| Self {
+            request_config: RequestConfig::new(&config.properties),
             shell,
             authorizer,
             partitions: DashMap::new(),

@@ -30,12 +30,15 @@ use crate::{
         listen::{Acceptor, Bound},
         outbox::Stage,
         port::Port,
+        workers::Workers,
     },
     open::open_broker,
     output::print,
     signals::StopSignals,
 };
 
+/// Threads for what is not a connection's: accepting, timers, signals. A long assignment must not keep others waiting.
+const CHORE_THREADS: usize = 2;
 /// Threads for work that blocks, mostly syncs of files, which profit from running side by side.
 const BLOCKING_THREADS_MAX: usize = 16;
 /// How often to see whether the data directory is still there.
@@ -58,7 +61,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<()> {
     config.limits.connections_max = config.limits.connections_max.min(files.connections_max);
 
     let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(thread::available_parallelism().map_or(1, NonZero::get))
+        .worker_threads(CHORE_THREADS)
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .thread_name("riparian")
         .enable_all()
@@ -97,8 +100,14 @@ async fn serve(config: &Config, data_dir: &Path, files_max: NonZero<usize>, cloc
     let http_state = Arc::new(http::State::new(Arc::clone(&hub), groups_max));
     let http = http.map(|http| http.serve(Arc::clone(&http_state))).transpose()?;
     let broker = open_broker(config, data_dir, files_max, &hub, &advertised)?;
-    let acceptor =
-        Arc::new(Acceptor { port: Arc::clone(&broker), hub: Arc::clone(&hub), limits: config.limits.clone() });
+    let workers = Workers::start(thread::available_parallelism().map_or(1, NonZero::get))
+        .context("the threads for connections cannot be started")?;
+    let acceptor = Arc::new(Acceptor {
+        port: Arc::clone(&broker),
+        hub: Arc::clone(&hub),
+        workers: Arc::new(workers),
+        limits: config.limits.clone(),
+    });
     let (stop, stopped) = watch::channel(false);
     let mut accepting = JoinSet::new();
     for (listener, bound) in config.listeners.iter().zip(bound) {

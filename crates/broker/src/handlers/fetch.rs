@@ -123,7 +123,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         })
         .collect();
     // However much the client takes, its answer stands in memory as a whole.
-    let bytes_max = request.max_bytes.min(ctx.broker.config.properties.int("fetch.max.bytes"));
+    let bytes_max = request.max_bytes.min(ctx.broker.request_config.fetch_bytes_max);
     let fetch = Fetch {
         to: ctx.to,
         bytes_min: usize::try_from(request.min_bytes.min(bytes_max)).unwrap_or(0),

@@ -94,7 +94,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     });
     if missing.is_empty()
         || !request.allow_auto_topic_creation
-        || !ctx.broker.config.properties.bool("auto.create.topics.enable")
+        || !ctx.broker.request_config.auto_create_topics
     {
         ask.answer(ctx.broker, &image);
         return Ok(());

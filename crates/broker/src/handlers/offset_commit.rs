@@ -41,7 +41,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let mut response = OffsetCommitResponse::default();
     let mut offsets = Vec::new();
     // Its name says bytes, but Kafka counts the units of a Java string.
-    let metadata_units_max = ctx.broker.config.properties.long("offset.metadata.max.bytes");
+    let metadata_units_max = ctx.broker.request_config.offset_metadata_units_max;
     let metadata_units_max = usize::try_from(metadata_units_max).unwrap_or(0);
     let image = ctx.broker.image();
     for topic in request.topics {

@@ -36,7 +36,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let mut questions: Vec<(usize, GroupQuestion)> = Vec::new();
     let mut asked = Vec::new();
     for id in &request.group_ids {
-        if !ctx.broker.serves_streams_groups() {
+        if !ctx.broker.request_config.serves_streams_groups {
             let text = texts::NO_STREAMS_GROUPS.to_owned();
             response.groups.push(refusal(id, ErrorCode::UnsupportedVersion, Some(text)));
             continue;

@@ -24,6 +24,7 @@ use super::{
     outbox::Stage,
     port::Port,
     rate::Rate,
+    workers::Workers,
 };
 use crate::config::listeners::Endpoint;
 
@@ -113,6 +114,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 pub(crate) struct Acceptor<P: Port> {
     pub(crate) port: Arc<P>,
     pub(crate) hub: Arc<Hub>,
+    pub(crate) workers: Arc<Workers>,
     pub(crate) limits: Limits,
 }
 
@@ -170,12 +172,26 @@ impl<P: Port> Acceptor<P> {
             });
             return;
         };
-        // A reply is written whole; waiting to join it with another only delays it.
-        if let Err(error) = stream.set_nodelay(true) {
-            counters.refuse(Refused::Ended);
-            tracing::debug!(%peer, "the connection ended before it began: {error}");
-            return;
-        }
+        // A reply is written whole; waiting to join it with another only delays it. From here on it is another thread's.
+        let stream = match stream.set_nodelay(true).and_then(|()| stream.into_std()) {
+            Ok(stream) => stream,
+            Err(error) => {
+                counters.refuse(Refused::Ended);
+                tracing::debug!(%peer, "the connection ended before it began: {error}");
+                return;
+            }
+        };
+        let worker = self.workers.take_place();
+        let entered = worker.handle.enter();
+        let stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(error) => {
+                counters.refuse(Refused::AcceptFailed);
+                tracing::debug!(%peer, "the connection could not be served: {error}");
+                return;
+            }
+        };
+        drop(entered);
         counters.accepted.increment();
         tracing::debug!(%peer, listener = name, "connected");
         let connection = self.port.connected(peer, name);
@@ -194,12 +210,14 @@ impl<P: Port> Acceptor<P> {
             held_by_all: Arc::clone(&self.hub.held_bytes),
         };
         let hub = Arc::clone(&self.hub);
-        tasks.spawn(async move {
+        let on = worker.handle.clone();
+        let serve = async move {
             task.run().await;
             hub.remove(id);
-            drop(place);
+            drop((place, worker));
             tracing::debug!(%peer, "disconnected");
-        });
+        };
+        tasks.spawn_on(serve, &on);
     }
 
     /// Mostly too many open files: what helps is that connections end, so wait a little.

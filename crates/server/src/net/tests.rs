@@ -27,6 +27,7 @@ use super::{
     connection::HeldLimits,
     hub::Hub,
     listen::{Acceptor, Bound, Limits},
+    workers::Workers,
     port::{ConnectionId, Port, Reply},
 };
 use crate::{clock::Clock, config::listeners::Endpoint};
@@ -142,7 +143,7 @@ impl Server {
         let endpoint = Endpoint { name: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 0 };
         let listener = Bound::bind(&endpoint).unwrap().listen().unwrap();
         let address = listener.local_addr().unwrap();
-        let acceptor = Arc::new(Acceptor { port: Arc::clone(&fake), hub, limits });
+        let acceptor = Arc::new(Acceptor { port: Arc::clone(&fake), hub, workers: Arc::new(Workers::here()), limits });
         let (stop, stopped) = watch::channel(false);
         let accepting = tokio::spawn(Arc::clone(&acceptor).run("PLAINTEXT".into(), listener, stopped));
         Self { fake, acceptor, address, stop, accepting }
