@@ -92,10 +92,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     missing.retain(|name| {
         ctx.allows(Operation::Create, Resource::Cluster) || ctx.allows(Operation::Create, Resource::Topic(name))
     });
-    if missing.is_empty()
-        || !request.allow_auto_topic_creation
-        || !ctx.broker.request_config.auto_create_topics
-    {
+    if missing.is_empty() || !request.allow_auto_topic_creation || !ctx.broker.request_config.auto_create_topics {
         ask.answer(ctx.broker, &image);
         return Ok(());
     }

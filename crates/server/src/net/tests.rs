@@ -27,8 +27,8 @@ use super::{
     connection::HeldLimits,
     hub::Hub,
     listen::{Acceptor, Bound, Limits},
-    workers::Workers,
     port::{ConnectionId, Port, Reply},
+    workers::Workers,
 };
 use crate::{clock::Clock, config::listeners::Endpoint};
 
