@@ -81,6 +81,16 @@ pub(crate) fn soak(target: &str, repeat: u32, settings: &[(&str, &str)]) -> Resu
     Runner { against: Against::Riparian, repeat, filter: None, settings }.run(&[suite])
 }
 
+/// A conformance target that tells what it sees while it runs.
+pub(crate) fn soak_aloud(target: &str, settings: &[(&str, &str)]) -> Result<()> {
+    let scratch = Scratch::new("riparian-tests")?;
+    let environment = environment(Against::Riparian, &[suites::conformance(target)])?;
+    let runner = Runner { against: Against::Riparian, repeat: 1, filter: None, settings: Vec::new() };
+    let mut command = runner.conformance(target, &environment);
+    command.arg("--nocapture").envs(settings.iter().copied()).env("TMPDIR", scratch.path());
+    if command.status()?.success() { Ok(()) } else { bail!("{target} failed, see above") }
+}
+
 /// How many suites run at a time, of those that may share the machine.
 const LANES: usize = 3;
 

@@ -80,6 +80,12 @@ enum Soak {
         /// Which classes, by name or its end; `fast` for the fast ones of all, all if none is named
         classes: Vec<String>,
     },
+    /// Hostile clients of every kind beside fifty well-behaved groups; a line each half minute, figures at the end
+    Swarm {
+        /// How long the hostile are there
+        #[arg(long, default_value_t = 3600, value_parser = clap::value_parser!(u64).range(120..))]
+        seconds: u64,
+    },
     /// Every fuzz target for an hour; a table at the end
     Fuzz {
         /// Which targets, by name; all if none is named
@@ -101,6 +107,7 @@ fn soak(options: &SoakOptions) -> Result<()> {
             ci::soak("peer", 1, &[("RIPARIAN_PEER", &which)])
         }
         Soak::Sim { seeds } => soak_simulator(*seeds),
+        Soak::Swarm { seconds } => ci::soak_aloud("swarm", &[("RIPARIAN_SWARM_SECONDS", &seconds.to_string())]),
         Soak::Fuzz { targets, seconds, jobs } => fuzz::soak(targets, *seconds, *jobs),
     }
 }

@@ -62,13 +62,24 @@ pub(super) enum Work {
 const PEER: &str = "peer";
 
 /// Conformance targets about our own binary, where another broker has nothing to show, and the one that starts both.
-const OURS_ONLY: &[&str] =
-    &["differential", "field_cases", "ghosts", "instructions", "metrics", "operating", PEER, "rebalance", "startup"];
+const OURS_ONLY: &[&str] = &[
+    "differential",
+    "field_cases",
+    "ghosts",
+    "instructions",
+    "metrics",
+    "operating",
+    PEER,
+    "rebalance",
+    "startup",
+    "swarm",
+];
 
 /// Suites that wait for clients and clocks most of the time, or need nothing but a processor, and measure nothing; the
 /// longest first. They share the machine with others of these, the rest have it for themselves.
 const SHARING: &[&str] = &[
     "conformance-differential",
+    "conformance-swarm",
     "conformance-streams",
     "conformance-peer-fast",
     "conformance-client-versions",
