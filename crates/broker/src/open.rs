@@ -154,8 +154,10 @@ impl Broker {
         self.write_checkpoints();
     }
 
-    /// Writes down how far every log is durable, if anything was appended since the last time.
+    /// Writes down how far every log is durable, if anything was appended since the last time, and gives back what
+    /// nobody has used since then.
     pub(crate) fn write_checkpoints(&self) {
+        self.logs.release_idle_buffers();
         let sum: i64 = self.logs.all().iter().map(|log| log.durable_end().0).fold(0, i64::wrapping_add);
         if self.checkpointed.swap(sum, Ordering::Relaxed) != sum
             && let Err(error) = self.logs.write_checkpoints()

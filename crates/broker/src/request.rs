@@ -1,12 +1,12 @@
 //! From a frame to its handler, and from a response to its reply.
 
 use bytes::Bytes;
-use riparian_protocol::{ApiKey, ErrorCode, Message, RequestHeader, ResponseHeader};
+use riparian_protocol::{ApiKey, ErrorCode, Message, RequestHeader, ResponseHeader, messages::FetchResponse};
 use riparian_types::{
     ClientId, Now,
     planted::{self, Bug},
 };
-use riparian_wire::{DecodeError, Reader};
+use riparian_wire::{DecodeError, EncodeError, Outline, Reader, outline};
 
 use crate::{
     Broker,
@@ -15,6 +15,9 @@ use crate::{
     handlers,
     shell::{ConnectionId, Reply},
 };
+
+/// Room for most responses.
+const REPLY_BYTES_FIRST: usize = 128;
 
 /// Why a connection is to be closed: the client sent something that can't be answered.
 #[derive(Debug, thiserror::Error)]
@@ -136,14 +139,31 @@ impl Broker {
 
     /// Encodes a response and completes its slot.
     pub(crate) fn reply<'r, R: Message<'r>>(&self, to: ReplyTo, response: &R) {
-        let mut out = Vec::with_capacity(128);
+        let mut out = Vec::with_capacity(REPLY_BYTES_FIRST);
         let header = ResponseHeader::new(to.correlation_id);
         let encoded = header.encode(&mut out, to.api, to.version).and_then(|()| response.encode(&mut out, to.version));
-        let (error, bytes) = (response.first_error(), out.len());
+        self.complete(to, response.first_error(), encoded.map(|()| vec![out.into()]));
+    }
+
+    /// As [`Broker::reply`] to a fetch. Large records are not copied; `records` has all records in their order.
+    pub(crate) fn reply_with_records<'a>(
+        &self,
+        to: ReplyTo,
+        response: &FetchResponse<'_>,
+        records: impl Iterator<Item = &'a Bytes>,
+    ) {
+        let mut out = Outline::with_capacity(REPLY_BYTES_FIRST);
+        let header = ResponseHeader::new(to.correlation_id);
+        let encoded = header.encode(&mut out, to.api, to.version).and_then(|()| response.outline(&mut out, to.version));
+        self.complete(to, response.first_error(), encoded.map(|()| fill_gaps(out, records)));
+    }
+
+    /// Completes a slot with an encoded response, in pieces.
+    fn complete(&self, to: ReplyTo, error: i16, encoded: Result<Vec<Bytes>, EncodeError>) {
         let reply = match encoded {
-            Ok(()) => {
-                self.note_answer(to, error, bytes);
-                Reply::Parts(vec![out.into()])
+            Ok(parts) => {
+                self.note_answer(to, error, parts.iter().map(Bytes::len).sum());
+                Reply::Parts(parts)
             }
             Err(error) => {
                 // Our fault: a response with a field that the version can't carry. The client must not wait for ever.
@@ -168,4 +188,22 @@ impl Broker {
         let micros = self.shell.micros().saturating_sub(to.received);
         self.telemetry.apis()[to.place].answered(error, micros, bytes);
     }
+}
+
+/// Puts the large ones of these records where they are missing.
+fn fill_gaps<'a>(outline: Outline, records: impl Iterator<Item = &'a Bytes>) -> Vec<Bytes> {
+    let (bytes, gaps) = outline.into_parts();
+    let mut rest = Bytes::from(bytes);
+    let mut parts = Vec::with_capacity(2 * gaps.len() + 1);
+    let mut records = records.filter(|records| records.len() >= outline::GAP_BYTES_MIN);
+    let mut begin = 0;
+    for gap in gaps {
+        let records = records.next().expect("a gap has the records that were left out");
+        assert_eq!(records.len(), gap.bytes, "records come in the order of the response");
+        parts.push(rest.split_to(gap.position - begin));
+        parts.push(records.clone());
+        begin = gap.position;
+    }
+    parts.push(rest);
+    parts
 }

@@ -52,6 +52,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod buffers;
 mod config;
 mod disk;
 mod epochs;

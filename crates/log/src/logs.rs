@@ -13,6 +13,7 @@ use std::{
 use riparian_types::{NodeId, Offset, PartitionIndex, TopicName, Uuid, WallMillis, limits};
 
 use crate::{
+    buffers::ReadBuffers,
     config::{LogConfig, LogsConfig},
     disk::{Disk, DiskError, LockGuard},
     error::{OpenError, TrimError},
@@ -75,6 +76,7 @@ pub struct OfflineLog {
 #[derive(Debug)]
 pub struct Logs {
     disk: Arc<dyn Disk>,
+    buffers: Arc<ReadBuffers>,
     root: PathBuf,
     config: LogsConfig,
     meta: MetaProperties,
@@ -129,6 +131,7 @@ impl Logs {
         let mut report = RecoveryReport { is_new, clean_shutdown, ..RecoveryReport::default() };
         let logs = Self {
             disk,
+            buffers: Arc::default(),
             root: root.to_owned(),
             config,
             meta,
@@ -327,6 +330,11 @@ impl Logs {
         self.disk.sync_dir(&self.root)
     }
 
+    /// Gives memory back that reads needed and did not need since the last call; to be done every now and then.
+    pub fn release_idle_buffers(&self) {
+        self.buffers.release_idle();
+    }
+
     /// Makes everything durable and leaves the directory so that opening it again is quick. Logs are closed afterwards.
     pub fn shutdown(&self) -> Result<(), DiskError> {
         let logs = self.all();
@@ -486,6 +494,7 @@ impl Logs {
     fn options(&self, topic: &TopicName, partition: PartitionIndex, config: LogConfig) -> PartitionOptions {
         PartitionOptions {
             disk: Arc::clone(&self.disk),
+            buffers: Arc::clone(&self.buffers),
             root: self.root.clone(),
             topic: topic.clone(),
             partition,

@@ -21,6 +21,7 @@ use riparian_records::{BatchHeader, HEADER_BYTES, ProducedBatch, StampedTime, ba
 use riparian_types::{LeaderEpoch, Now, Offset, PartitionIndex, TopicName, Uuid, WallMillis};
 
 use crate::{
+    buffers::ReadBuffers,
     config::{FlushMode, LogConfig},
     disk::{Disk, DiskError},
     epochs::LeaderEpochs,
@@ -47,6 +48,7 @@ pub use sync::SyncTicket;
 #[derive(Debug)]
 pub struct PartitionLog {
     disk: Arc<dyn Disk>,
+    buffers: Arc<ReadBuffers>,
     topic: TopicName,
     partition: PartitionIndex,
     topic_id: Uuid,
@@ -81,6 +83,7 @@ pub struct Appended {
 #[derive(Clone, Debug)]
 pub(crate) struct PartitionOptions {
     pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) buffers: Arc<ReadBuffers>,
     pub(crate) root: PathBuf,
     pub(crate) topic: TopicName,
     pub(crate) partition: PartitionIndex,
@@ -154,6 +157,7 @@ impl PartitionLog {
         };
         Self {
             disk: options.disk,
+            buffers: options.buffers,
             topic: options.topic,
             partition: options.partition,
             topic_id,

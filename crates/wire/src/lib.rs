@@ -25,6 +25,7 @@ extern crate alloc;
 
 mod error;
 pub mod frame;
+pub mod outline;
 pub mod own;
 mod reader;
 mod tagged;
@@ -33,6 +34,7 @@ mod version;
 pub mod write;
 
 pub use error::{DecodeError, EncodeError};
+pub use outline::Outline;
 pub use reader::{Reader, Tags, element};
 pub use tagged::{TaggedField, TaggedFields};
 pub use version::VersionRange;

@@ -6,10 +6,12 @@ use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_types::Uuid;
 
-use crate::{EncodeError, TaggedField, TaggedFields, varint};
+use crate::{EncodeError, Outline, TaggedField, TaggedFields, varint};
 
 /// Encodes one element of an array in a version of its message.
 type ElementEncode<T> = fn(&T, &mut Vec<u8>, i16) -> Result<(), EncodeError>;
+/// The same of an element that has records.
+type ElementOutline<T> = fn(&T, &mut Outline, i16) -> Result<(), EncodeError>;
 
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {
@@ -84,6 +86,22 @@ pub fn nullable_bytes(out: &mut Vec<u8>, value: Option<&[u8]>, flexible: bool) -
     Ok(())
 }
 
+/// Records: bytes that may be left out.
+pub fn records(out: &mut Outline, value: &[u8], flexible: bool) -> Result<(), EncodeError> {
+    length(out, value.len(), flexible)?;
+    out.put_records(value);
+    Ok(())
+}
+
+/// Records or null.
+pub fn nullable_records(out: &mut Outline, value: Option<&[u8]>, flexible: bool) -> Result<(), EncodeError> {
+    match value {
+        Some(value) => records(out, value, flexible)?,
+        None => null(out, flexible),
+    }
+    Ok(())
+}
+
 /// Says whether a nullable struct follows; returns `present`.
 pub fn is_present(out: &mut Vec<u8>, present: bool) -> bool {
     int8(out, if present { 1 } else { -1 });
@@ -101,6 +119,21 @@ pub fn structs<T>(
     length(out, elements.len(), flexible)?;
     for element in elements {
         encode(element, out, version)?;
+    }
+    Ok(())
+}
+
+/// An array of structs that have records; `outline` writes one element in `version`.
+pub fn outlined_structs<T>(
+    out: &mut Outline,
+    elements: &[T],
+    flexible: bool,
+    version: i16,
+    outline: ElementOutline<T>,
+) -> Result<(), EncodeError> {
+    length(out, elements.len(), flexible)?;
+    for element in elements {
+        outline(element, out, version)?;
     }
     Ok(())
 }

@@ -406,6 +406,7 @@ fn check(message: &Message) -> Result<()> {
                     ensure!(can, "{} has no null", field.kind);
                 }
                 if let Some((_, versions)) = field.tag {
+                    ensure!(!has_records(message, &field.kind), "tagged records are not supported");
                     ensure!(message.flexible_from.is_some_and(|from| from <= versions.min), "tag before flexible");
                     ensure!(
                         versions == field.versions,
@@ -418,6 +419,18 @@ fn check(message: &Message) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether there are records somewhere in a value of this type, which whoever sends it may leave out.
+pub(super) fn has_records(message: &Message, kind: &Type) -> bool {
+    match kind {
+        Type::Records => true,
+        Type::Array(element) => has_records(message, element),
+        Type::Struct(name) => {
+            message.find(name).is_some_and(|inner| inner.fields.iter().any(|field| has_records(message, &field.kind)))
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -451,6 +464,7 @@ mod tests {
         assert!(with("a: int32, versions 3").contains("not all versions"));
         assert!(with("a: int32, nullable").contains("int32 has no null"));
         assert!(with("a: int32, tag 0").contains("tag before flexible"));
+        assert!(with("a: records, versions 1+, tag 0").contains("tagged records are not supported"));
         assert!(with("a: B").contains("struct B is not defined"));
         assert!(with("a: string = null").contains("nullable"));
         assert!(with("a: int32, ignorabel").contains("unknown attribute 'ignorabel'"));

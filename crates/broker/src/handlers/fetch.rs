@@ -244,7 +244,9 @@ impl Fetch {
                 ..Default::default()
             }
         });
-        broker.reply(self.to, &FetchResponse { responses: responses.collect(), ..Default::default() });
+        let response = FetchResponse { responses: responses.collect(), ..Default::default() };
+        let records = answers.iter().flatten().map(|answer| &answer.records);
+        broker.reply_with_records(self.to, &response, records);
     }
 }
 

@@ -231,7 +231,8 @@ impl PartitionLog {
         bytes_max: usize,
         at_least_one: bool,
     ) -> Result<Option<(ReadBatches, ReadEnd)>, ReadError> {
-        let want = bytes_max.saturating_add(WALK_BYTES);
+        // One read is enough for who goes on where a read ended; others have to find the batch first.
+        let want = if located.is_sure { bytes_max } else { WALK_BYTES };
         let Some(found) = self.walk(located, from, want, |header| header.last_offset() >= from)? else {
             return Ok(None);
         };
@@ -249,8 +250,13 @@ impl PartitionLog {
             let too_large = header.base_offset < upto;
             return Ok(Some((result(Bytes::new(), from, too_large), read_end(from, position))));
         }
-        if bytes.len() < first_bytes {
-            bytes = self.read_exactly(located, position, first_bytes)?;
+        let left = usize::try_from(located.bytes - position).unwrap_or(usize::MAX);
+        let wanted = bytes_max.max(first_bytes).min(left);
+        if bytes.len() < first_bytes || (!located.is_sure && bytes.len() < wanted) {
+            bytes = self.read_bytes(located, position, wanted)?;
+            if bytes.len() < first_bytes {
+                return Err(ReadError::Damaged { path: located.path.clone(), position });
+            }
         }
         let (mut end, mut next_offset) = (first_bytes, header.next_offset());
         while let Some(header) = bytes.get(end..).and_then(BatchHeader::parse) {
@@ -265,7 +271,8 @@ impl PartitionLog {
             end += length;
             next_offset = header.next_offset();
         }
-        bytes.truncate(end);
+        // Whoever holds on to a few bytes holds on to the whole buffer.
+        let bytes = if end < bytes.len() / 2 { Bytes::copy_from_slice(&bytes[..end]) } else { bytes.slice(..end) };
         let read_end = read_end(next_offset, position + end as u64);
         Ok(Some((result(bytes, next_offset, too_large), read_end)))
     }
@@ -295,12 +302,20 @@ impl PartitionLog {
         fulfils: impl Fn(&BatchHeader) -> bool,
     ) -> Result<Option<Walked>, ReadError> {
         let mut position = self.position(located, from)?;
-        if position > 0 && !located.is_sure && !self.is_batch_before(located, position, from)? {
-            position = 0;
+        let mut is_sure = located.is_sure || position == 0;
+        if !is_sure && position >= located.bytes {
+            (position, is_sure) = (0, true);
         }
         while position < located.bytes {
             let left = usize::try_from(located.bytes - position).unwrap_or(usize::MAX);
-            let mut bytes = Bytes::from(self.disk.read(&located.path, position, want.max(HEADER_BYTES).min(left))?);
+            let mut bytes = self.read_bytes(located, position, want.max(HEADER_BYTES).min(left))?;
+            if !is_sure {
+                is_sure = true;
+                if !is_batch_before(located, position, &bytes, from) {
+                    position = 0;
+                    continue;
+                }
+            }
             if bytes.len() < HEADER_BYTES {
                 return Err(ReadError::Damaged { path: located.path.clone(), position });
             }
@@ -316,20 +331,19 @@ impl PartitionLog {
         Ok(None)
     }
 
-    /// Whether a batch seems to lie here that begins at or before this offset.
-    fn is_batch_before(&self, located: &Located, position: u64, offset: Offset) -> Result<bool, DiskError> {
-        let bytes = self.disk.read(&located.path, position, HEADER_BYTES)?;
-        Ok(BatchHeader::parse(&bytes).is_some_and(|header| {
-            header.magic == MAGIC && header.base_offset <= offset && batch_bytes(located, position, &header).is_ok()
-        }))
-    }
-
     fn read_exactly(&self, located: &Located, position: u64, length: usize) -> Result<Bytes, ReadError> {
-        let bytes = self.disk.read(&located.path, position, length)?;
+        let bytes = self.read_bytes(located, position, length)?;
         if bytes.len() < length {
             return Err(ReadError::Damaged { path: located.path.clone(), position });
         }
-        Ok(Bytes::from(bytes))
+        Ok(bytes)
+    }
+
+    /// Up to `length` bytes; fewer if the file ends.
+    fn read_bytes(&self, located: &Located, position: u64, length: usize) -> Result<Bytes, DiskError> {
+        let mut buffer = self.buffers.take(length);
+        let read = self.disk.read_at(&located.path, position, buffer.as_mut_slice())?;
+        Ok(buffer.freeze(read))
     }
 
     /// After reading without the lock: the log may have been closed or trimmed meanwhile, and then what was read, or that
@@ -355,6 +369,13 @@ struct Walked {
 /// The segment that has this offset, or would have it.
 fn segment_of(state: &State, offset: Offset) -> Option<usize> {
     state.segments.partition_point(|segment| segment.base_offset <= offset).checked_sub(1)
+}
+
+/// Whether a batch seems to lie here that begins at or before this offset.
+fn is_batch_before(located: &Located, position: u64, bytes: &[u8], offset: Offset) -> bool {
+    BatchHeader::parse(bytes).is_some_and(|header| {
+        header.magic == MAGIC && header.base_offset <= offset && batch_bytes(located, position, &header).is_ok()
+    })
 }
 
 /// What the batch at this position says it has, if the file has as much. Its offsets have no checksum: one that reaches

@@ -162,3 +162,36 @@ fn p_07_an_answer_is_bounded_whatever_a_consumer_asks_for() {
     }
     assert_eq!(seen.len(), 64, "nobody starves");
 }
+
+#[test]
+fn large_records_are_part_of_the_answer_as_they_were_read() {
+    let mut server = Server::start(&Arc::new(MemDisk::new()));
+    server.create_topic("t", 5);
+    let (small, large) = ("s".repeat(100), "l".repeat(100_000));
+    for (partition, values) in [(0, [&large; 3]), (1, [&small; 3]), (2, [&large; 3]), (4, [&small; 3])] {
+        for value in values {
+            server.produce_bytes("t", partition, batch(&[value]));
+        }
+    }
+    let id = server.topic_id("t");
+    let partitions: Vec<_> = (0..5).map(|partition| ask(partition, 0, 1 << 20)).collect();
+    for version in 4..=ApiKey::Fetch.served().unwrap().max {
+        let slot = server.send(&fetch_of("t", id, partitions.clone()), version);
+        let reply = server.shell.replies.lock().unwrap().remove(&(server.connection.id(), slot)).unwrap();
+        let Reply::Parts(parts) = reply else { panic!("{reply:?}") };
+        let is_large: Vec<bool> = parts.iter().map(|part| part.len() > 3 * large.len()).collect();
+        assert_eq!(is_large, [false, true, false, true, false], "version {version}");
+        let bytes = parts.concat().into();
+        let response = Server::decode::<FetchRequest<'_>>(&bytes, version);
+        for (answer, value) in response.responses[0].partitions.iter().zip([&large, &small, &large, "", &small]) {
+            let mut values = 0;
+            for batch in batches(answer.records.as_deref().unwrap()) {
+                let records = batch.unwrap().records().unwrap();
+                let found = records.iter().map(|record| record.unwrap().value.unwrap().to_vec()).collect::<Vec<_>>();
+                assert_eq!(found, [value.as_bytes()], "version {version}");
+                values += 1;
+            }
+            assert_eq!(values, if value.is_empty() { 0 } else { 3 }, "version {version}");
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! Reading and looking up.
 
+use std::{collections::VecDeque, thread};
+
 use super::*;
 use crate::ReadError;
 
@@ -55,6 +57,78 @@ fn large_batches_are_read_whole() {
     log.sync().unwrap();
     assert_eq!(offsets(&log, 0), [(0, 0), (1, 5000), (5001, 5001), (5002, 14_001), (14_002, 14_002)]);
     assert_eq!(offsets(&log, 14_001), [(5002, 14_001), (14_002, 14_002)]);
+}
+
+/// A log of some megabytes: batches of 20 to 119 records of 100 bytes.
+fn fill_much(log: &PartitionLog) {
+    for n in 0..600 {
+        log.append_internal(at(n), EPOCH, &batch(n, 20 + (n as usize * 37) % 100)).unwrap();
+    }
+    log.sync().unwrap();
+}
+
+#[test]
+fn many_readers_at_once_get_the_right_bytes_in_buffers_used_again() {
+    let fixture = Fixture::new(LogConfig { segment_bytes: 1 << 20, ..LogConfig::KAFKA });
+    let log = fixture.log();
+    fill_much(&log);
+    let end = log.durable_end();
+    thread::scope(|scope| {
+        for reader in 0..6usize {
+            let log = &log;
+            scope.spawn(move || {
+                let mut held = VecDeque::new();
+                for _ in 0..5 {
+                    let mut from = Offset::ZERO;
+                    while from < end {
+                        let read = log.read(from, end, 70_000 + 60_000 * reader, false).unwrap();
+                        held.push_back((from, read.next_offset, read.bytes));
+                        // Looked at later, when others have read into other buffers.
+                        if held.len() > reader {
+                            let (first, next, bytes) = held.pop_front().unwrap();
+                            let mut expected = first;
+                            for batch in batches(&bytes) {
+                                let batch = batch.unwrap();
+                                assert_eq!(batch.header().base_offset, expected);
+                                expected = batch.header().next_offset();
+                            }
+                            assert_eq!(expected, next);
+                        }
+                        from = read.next_offset;
+                    }
+                }
+            });
+        }
+    });
+    assert!(log.buffers.kept_bytes() > 0, "buffers are given back");
+    fixture.logs().release_idle_buffers();
+    fixture.logs().release_idle_buffers();
+    assert_eq!(log.buffers.kept_bytes(), 0, "nothing is kept while nobody reads");
+}
+
+#[test]
+fn whoever_begins_to_read_gets_as_much_as_whoever_goes_on() {
+    let fixture = Fixture::new(LogConfig::KAFKA);
+    let log = fixture.log();
+    fill_much(&log);
+    let end = log.durable_end();
+    let first = log.read(Offset(1234), end, 300_000, false).unwrap();
+    let next = log.read(first.next_offset, end, 300_000, false).unwrap();
+    for read in [first, next] {
+        assert!((285_000..=300_000).contains(&read.bytes.len()), "{} bytes", read.bytes.len());
+    }
+}
+
+#[test]
+fn a_few_bytes_of_a_large_read_hold_no_large_buffer() {
+    let fixture = Fixture::new(LogConfig::KAFKA);
+    let log = fixture.log();
+    fill_much(&log);
+    // Almost nothing of what lies in the file may be seen.
+    let read = log.read(Offset::ZERO, Offset(1), 1 << 20, false).unwrap();
+    assert!(!read.bytes.is_empty());
+    let kept_bytes = log.buffers.kept_bytes();
+    assert!(kept_bytes >= 1 << 20, "the buffer is free again, {kept_bytes} bytes are kept");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_types::Uuid;
-use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
+use riparian_wire::{DecodeError, EncodeError, Outline, Reader, TaggedFields, VersionRange, own, write};
 
 use crate::{ApiKey, message::first_error};
 
@@ -60,6 +60,11 @@ impl<'a> FetchResponse<'a> {
 
     /// Appends the message in this version.
     pub fn encode(&self, out: &mut Vec<u8>, version: i16) -> Result<(), EncodeError> {
+        Outline::whole(out, |out| self.outline(out, version))
+    }
+
+    /// Appends the message in this version, without its records if they are large.
+    pub fn outline(&self, out: &mut Outline, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(version) {
             return Err(EncodeError::UnknownVersion { version });
         }
@@ -73,7 +78,7 @@ impl<'a> FetchResponse<'a> {
         } else {
             write::require(self.session_id == 0, "FetchResponse.session_id", version)?;
         }
-        write::structs(out, &self.responses, flexible, version, FetchableTopicResponse::encode)?;
+        write::outlined_structs(out, &self.responses, flexible, version, FetchableTopicResponse::outline)?;
         write::require(version >= 16 || self.node_endpoints.is_empty(), "FetchResponse.node_endpoints", version)?;
         if !flexible {
             return write::unknown_tags(out, &self.unknown_tagged_fields, false, version);
@@ -132,7 +137,7 @@ impl<'a> FetchableTopicResponse<'a> {
         })
     }
 
-    fn encode(&self, out: &mut Vec<u8>, version: i16) -> Result<(), EncodeError> {
+    fn outline(&self, out: &mut Outline, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         if version <= 12 {
             write::string(out, &self.topic, flexible)?;
@@ -140,7 +145,7 @@ impl<'a> FetchableTopicResponse<'a> {
         if version >= 13 {
             write::uuid(out, self.topic_id);
         }
-        write::structs(out, &self.partitions, flexible, version, PartitionData::encode)?;
+        write::outlined_structs(out, &self.partitions, flexible, version, PartitionData::outline)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
     }
@@ -237,7 +242,7 @@ impl<'a> PartitionData<'a> {
         Ok(message)
     }
 
-    fn encode(&self, out: &mut Vec<u8>, version: i16) -> Result<(), EncodeError> {
+    fn outline(&self, out: &mut Outline, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         write::int32(out, self.partition_index);
         write::int16(out, self.error_code);
@@ -258,7 +263,7 @@ impl<'a> PartitionData<'a> {
         } else {
             write::require(self.preferred_read_replica == -1, "PartitionData.preferred_read_replica", version)?;
         }
-        write::nullable_bytes(out, self.records.as_deref(), flexible)?;
+        write::nullable_records(out, self.records.as_deref(), flexible)?;
         write::require(
             version >= 12 || self.diverging_epoch == EpochEndOffset::default(),
             "PartitionData.diverging_epoch",

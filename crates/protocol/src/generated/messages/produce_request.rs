@@ -5,7 +5,7 @@
 use alloc::{borrow::Cow, vec::Vec};
 
 use riparian_types::Uuid;
-use riparian_wire::{DecodeError, EncodeError, Reader, TaggedFields, VersionRange, own, write};
+use riparian_wire::{DecodeError, EncodeError, Outline, Reader, TaggedFields, VersionRange, own, write};
 
 use crate::ApiKey;
 
@@ -48,6 +48,11 @@ impl<'a> ProduceRequest<'a> {
 
     /// Appends the message in this version.
     pub fn encode(&self, out: &mut Vec<u8>, version: i16) -> Result<(), EncodeError> {
+        Outline::whole(out, |out| self.outline(out, version))
+    }
+
+    /// Appends the message in this version, without its records if they are large.
+    pub fn outline(&self, out: &mut Outline, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(version) {
             return Err(EncodeError::UnknownVersion { version });
         }
@@ -55,7 +60,7 @@ impl<'a> ProduceRequest<'a> {
         write::nullable_string(out, self.transactional_id.as_deref(), flexible)?;
         write::int16(out, self.acks);
         write::int32(out, self.timeout_ms);
-        write::structs(out, &self.topic_data, flexible, version, TopicProduceData::encode)?;
+        write::outlined_structs(out, &self.topic_data, flexible, version, TopicProduceData::outline)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
     }
@@ -93,7 +98,7 @@ impl<'a> TopicProduceData<'a> {
         })
     }
 
-    fn encode(&self, out: &mut Vec<u8>, version: i16) -> Result<(), EncodeError> {
+    fn outline(&self, out: &mut Outline, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         if version <= 12 {
             write::string(out, &self.name, flexible)?;
@@ -101,7 +106,7 @@ impl<'a> TopicProduceData<'a> {
         if version >= 13 {
             write::uuid(out, self.topic_id);
         }
-        write::structs(out, &self.partition_data, flexible, version, PartitionProduceData::encode)?;
+        write::outlined_structs(out, &self.partition_data, flexible, version, PartitionProduceData::outline)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
     }
@@ -143,10 +148,10 @@ impl<'a> PartitionProduceData<'a> {
         })
     }
 
-    fn encode(&self, out: &mut Vec<u8>, version: i16) -> Result<(), EncodeError> {
+    fn outline(&self, out: &mut Outline, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         write::int32(out, self.index);
-        write::nullable_bytes(out, self.records.as_deref(), flexible)?;
+        write::nullable_records(out, self.records.as_deref(), flexible)?;
         write::unknown_tags(out, &self.unknown_tagged_fields, flexible, version)?;
         Ok(())
     }
