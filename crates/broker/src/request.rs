@@ -150,9 +150,10 @@ impl Broker {
         &self,
         to: ReplyTo,
         response: &FetchResponse<'_>,
-        records: impl Iterator<Item = &'a Bytes>,
+        records: impl Iterator<Item = &'a Bytes> + Clone,
     ) {
-        let mut out = Outline::with_capacity(REPLY_BYTES_FIRST);
+        let copied = records.clone().map(|records| records.len()).filter(|&bytes| bytes < outline::GAP_BYTES_MIN);
+        let mut out = Outline::with_capacity(REPLY_BYTES_FIRST + copied.sum::<usize>());
         let header = ResponseHeader::new(to.correlation_id);
         let encoded = header.encode(&mut out, to.api, to.version).and_then(|()| response.outline(&mut out, to.version));
         self.complete(to, response.first_error(), encoded.map(|()| fill_gaps(out, records)));

@@ -26,7 +26,7 @@ use crate::{
     disk::{Disk, DiskError},
     epochs::LeaderEpochs,
     error::{AppendError, Unavailable},
-    files,
+    files::{self, Kind},
     producers::{Producers, Verdict},
     segment::{Segment, SegmentIndex},
 };
@@ -352,11 +352,10 @@ impl PartitionLog {
         let headers: Vec<[u8; HEADER_BYTES]> = stamped.iter().map(|(header, _)| header.to_bytes()).collect();
         let parts: Vec<&[u8]> =
             headers.iter().zip(stamped).flat_map(|(header, (_, body))| [&header[..], *body]).collect();
-        let path = active.log_path(&self.dir);
-        if let Err(error) = self.disk.write_at(&path, active.bytes, &parts) {
+        if let Err(error) = self.disk.write_at(&active.path, active.bytes, &parts) {
             // What was written lies beyond the bytes that count. It must not stay there: after a crash it could be taken
             // for something that was appended.
-            match self.disk.truncate(&path, active.bytes) {
+            match self.disk.truncate(&active.path, active.bytes) {
                 Err(truncate) if !truncate.is_not_found() => state.unavailable = Some(Unavailable::WriteFailed),
                 Ok(()) | Err(_) => {}
             }
@@ -434,8 +433,8 @@ impl PartitionLog {
     }
 
     fn start_segment(&self, state: &mut State, now: WallMillis) -> Result<(), DiskError> {
-        let mut segment = Segment::new(state.end, now);
-        let path = segment.log_path(&self.dir);
+        let path: Arc<Path> = Kind::Log.path(&self.dir, state.end).into();
+        let mut segment = Segment::new(path.clone(), state.end, now);
         // Truncated in case something is left over from earlier.
         let made = self.disk.write_at(&path, 0, &[]).and_then(|()| self.disk.truncate(&path, 0));
         if let Err(error) = made {

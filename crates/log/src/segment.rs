@@ -1,13 +1,12 @@
 //! One segment of a log: a file of batches and what is known about it in memory.
 
-use std::path::{Path, PathBuf};
+use std::{path::Path, sync::Arc};
 
 use riparian_records::BatchHeader;
 use riparian_types::{Offset, WallMillis};
 
 use crate::{
     disk::{Disk, DiskError},
-    files::Kind,
     index::{MemoryIndex, StoredIndex, TimestampOffset},
 };
 
@@ -15,6 +14,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub(crate) base_offset: Offset,
+    /// The file of batches: its name is not put together for every read and write.
+    pub(crate) path: Arc<Path>,
     /// Bytes of whole batches in the file.
     pub(crate) bytes: u64,
     /// The largest timestamp, and the last offset of the batch that has it first.
@@ -36,19 +37,16 @@ pub(crate) enum SegmentIndex {
 }
 
 impl Segment {
-    pub(crate) fn new(base_offset: Offset, now: WallMillis) -> Self {
+    pub(crate) fn new(path: Arc<Path>, base_offset: Offset, now: WallMillis) -> Self {
         Self {
             base_offset,
+            path,
             bytes: 0,
             latest: None,
             first_timestamp: None,
             written_at: now,
             index: SegmentIndex::Memory(MemoryIndex::new(base_offset)),
         }
-    }
-
-    pub(crate) fn log_path(&self, dir: &Path) -> PathBuf {
-        Kind::Log.path(dir, self.base_offset)
     }
 
     /// Notes a batch that lies at the end of the file.

@@ -10,7 +10,10 @@
 //!
 //! After an orderly end there is a snapshot at the log's end, and the last segment isn't read either.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use riparian_records::{Batch, BatchHeader, ControlKind, ControlRecord, batches};
 use riparian_types::{
@@ -275,7 +278,7 @@ impl Opening<'_> {
     }
 
     fn open_clean_active(&self, base_offset: Offset, end: Offset) -> Result<Option<Segment>, OpenError> {
-        let path = Kind::Log.path(self.dir, base_offset);
+        let path = self.log_path(base_offset);
         let bytes = self.disk.file_bytes(&path)?;
         let written = self.index_entries.get(&base_offset).copied();
         let Some(mut index) = MemoryIndex::load(self.disk, self.dir, base_offset, bytes, written)? else {
@@ -298,12 +301,12 @@ impl Opening<'_> {
         let latest = index.last_time();
         let index = SegmentIndex::Memory(index);
         let written_at = self.written_at(&path);
-        Ok(Some(Segment { base_offset, bytes, latest, first_timestamp, written_at, index }))
+        Ok(Some(Segment { base_offset, path, bytes, latest, first_timestamp, written_at, index }))
     }
 
     /// A sealed segment is taken as it is; only its indexes are looked at, and built anew if they are not there.
     fn open_sealed(&mut self, base_offset: Offset) -> Result<Segment, OpenError> {
-        let path = Kind::Log.path(self.dir, base_offset);
+        let path = self.log_path(base_offset);
         let bytes = self.disk.file_bytes(&path)?;
         let written = self.index_entries.get(&base_offset).copied();
         if let Some((index, latest)) = StoredIndex::load(self.disk, self.dir, base_offset, bytes, written)?
@@ -311,19 +314,23 @@ impl Opening<'_> {
         {
             let index = SegmentIndex::Stored(index);
             let written_at = self.written_at(&path);
-            return Ok(Segment { base_offset, bytes, latest, first_timestamp: None, written_at, index });
+            return Ok(Segment { base_offset, path, bytes, latest, first_timestamp: None, written_at, index });
         }
-        let mut segment = Segment::new(base_offset, self.written_at(&path));
+        let mut segment = Segment::new(path.clone(), base_offset, self.written_at(&path));
         let scanned = self.scan_segment(&mut segment, true, |_, _| ())?;
         if let Some(damage) = scanned.damage {
             let (position, offset) = (scanned.position, scanned.next_offset);
-            self.recovery.damaged.push(SegmentDamage { path, position, offset, damage });
+            self.recovery.damaged.push(SegmentDamage { path: path.to_path_buf(), position, offset, damage });
             // Readers must come to the damage and not pass it by.
             segment.bytes = bytes;
         }
         self.recovery.rebuilt_indexes += 1;
         self.write_sealed_index(&mut segment)?;
         Ok(segment)
+    }
+
+    fn log_path(&self, base_offset: Offset) -> Arc<Path> {
+        Kind::Log.path(self.dir, base_offset).into()
     }
 
     /// When the file was last written, as the disk says; a disk that does not know, or is ahead, says now.
@@ -333,20 +340,25 @@ impl Opening<'_> {
 
     /// Reads a segment that isn't sealed; false if the log ends in it, whatever follows.
     fn open_unsealed(&mut self, base_offset: Offset, later: &[Offset]) -> Result<bool, OpenError> {
-        let path = Kind::Log.path(self.dir, base_offset);
+        let path = self.log_path(base_offset);
         if let Some(before) = self.segments.last().filter(|_| base_offset != self.next_offset) {
             // The segment before has lost its end, by whole batches.
-            let (path, position) = (before.log_path(self.dir), before.bytes);
+            let (path, position) = (before.path.clone(), before.bytes);
             let (first, last) = (base_offset, base_offset);
             let damage = Damage::Offsets { first, last, expected: self.next_offset };
             if self.next_offset < self.known.recovery_point {
-                return Err(OpenError::Damaged { path, position, offset: self.next_offset, damage });
+                return Err(OpenError::Damaged {
+                    path: path.to_path_buf(),
+                    position,
+                    offset: self.next_offset,
+                    damage,
+                });
             }
             let lost = [&[base_offset], later].concat();
-            self.cut(path, position, damage, &lost)?;
+            self.cut(&path, position, damage, &lost)?;
             return Ok(false);
         }
-        let mut segment = Segment::new(base_offset, self.written_at(&path));
+        let mut segment = Segment::new(path.clone(), base_offset, self.written_at(&path));
         let now = self.now;
         if !self.segments.is_empty() {
             self.producers_before_last = self.producers.to_snapshot();
@@ -364,9 +376,14 @@ impl Opening<'_> {
         self.segments.push(segment);
         let Some(damage) = scanned.damage else { return Ok(true) };
         if self.next_offset < self.known.recovery_point {
-            return Err(OpenError::Damaged { path, position: scanned.position, offset: self.next_offset, damage });
+            return Err(OpenError::Damaged {
+                path: path.to_path_buf(),
+                position: scanned.position,
+                offset: self.next_offset,
+                damage,
+            });
         }
-        self.cut(path, scanned.position, damage, later)?;
+        self.cut(&path, scanned.position, damage, later)?;
         Ok(false)
     }
 
@@ -376,7 +393,7 @@ impl Opening<'_> {
         gaps: bool,
         mut on_batch: impl FnMut(u64, &Batch<'_>),
     ) -> Result<ScanEnd, OpenError> {
-        let path = segment.log_path(self.dir);
+        let path = segment.path.clone();
         let next_offset = segment.base_offset;
         let interval = self.index_interval_bytes;
         let scan = Scan { disk: self.disk, path: &path, position: 0, next_offset, gaps, verify: true };
@@ -389,10 +406,10 @@ impl Opening<'_> {
     }
 
     /// Cuts the log off at a position of a segment, and removes the segments behind it.
-    fn cut(&mut self, path: PathBuf, position: u64, damage: Damage, later: &[Offset]) -> Result<(), OpenError> {
-        let file_bytes = self.disk.file_bytes(&path)?;
+    fn cut(&mut self, path: &Path, position: u64, damage: Damage, later: &[Offset]) -> Result<(), OpenError> {
+        let file_bytes = self.disk.file_bytes(path)?;
         let looked_at = usize::try_from(file_bytes - position).unwrap_or(usize::MAX).min(TAIL_LOOKED_AT_BYTES);
-        let tail = self.disk.read(&path, position, looked_at)?;
+        let tail = self.disk.read(path, position, looked_at)?;
         let mut bytes = file_bytes - position;
         let mut batches_follow = has_batch(&tail);
         for &base_offset in later {
@@ -404,7 +421,7 @@ impl Opening<'_> {
         if batches_follow {
             // Perhaps they were acknowledged: only somebody who knows what happened to the disk can tell.
             if position < file_bytes {
-                kept.push(self.keep(&path, position, file_bytes)?);
+                kept.push(self.keep(path, position, file_bytes)?);
             }
             for &base_offset in later {
                 let segment = Kind::Log.path(self.dir, base_offset);
@@ -417,9 +434,10 @@ impl Opening<'_> {
         for &base_offset in later {
             self.remove_segment(base_offset)?;
         }
-        self.disk.truncate(&path, position)?;
+        self.disk.truncate(path, position)?;
         let end_offset = self.next_offset;
-        self.recovery.cut = Some(TailCut { path, position, bytes, end_offset, damage, batches_follow, kept });
+        self.recovery.cut =
+            Some(TailCut { path: path.to_path_buf(), position, bytes, end_offset, damage, batches_follow, kept });
         Ok(())
     }
 

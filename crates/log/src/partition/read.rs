@@ -1,6 +1,9 @@
 //! Reading batches and looking up offsets. The lock is held only to find the segment; files are read without it.
 
-use std::{path::PathBuf, sync::atomic::Ordering};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
 
 use bytes::Bytes;
 use riparian_records::{Batch, BatchHeader, HEADER_BYTES, MAGIC};
@@ -78,7 +81,7 @@ struct Located {
     base_offset: Offset,
     /// Where the next segment begins, or the log ends: no batch of this one reaches so far.
     end_offset: Offset,
-    path: PathBuf,
+    path: Arc<Path>,
     bytes: u64,
     lookup: PositionLookup,
     /// The position is where a read ended, not what an index says.
@@ -206,7 +209,7 @@ impl PartitionLog {
         Some(Located {
             base_offset: segment.base_offset,
             end_offset: state.segments.get(index + 1).map_or(state.end, |next| next.base_offset),
-            path: segment.log_path(&self.dir),
+            path: segment.path.clone(),
             bytes: segment.bytes,
             lookup: segment.position_lookup(offset),
             is_sure: false,
@@ -255,7 +258,7 @@ impl PartitionLog {
         if bytes.len() < first_bytes || (!located.is_sure && bytes.len() < wanted) {
             bytes = self.read_bytes(located, position, wanted)?;
             if bytes.len() < first_bytes {
-                return Err(ReadError::Damaged { path: located.path.clone(), position });
+                return Err(ReadError::Damaged { path: located.path.to_path_buf(), position });
             }
         }
         let (mut end, mut next_offset) = (first_bytes, header.next_offset());
@@ -317,7 +320,7 @@ impl PartitionLog {
                 }
             }
             if bytes.len() < HEADER_BYTES {
-                return Err(ReadError::Damaged { path: located.path.clone(), position });
+                return Err(ReadError::Damaged { path: located.path.to_path_buf(), position });
             }
             while let Some(header) = BatchHeader::parse(&bytes) {
                 let length = batch_bytes(located, position, &header)?;
@@ -334,7 +337,7 @@ impl PartitionLog {
     fn read_exactly(&self, located: &Located, position: u64, length: usize) -> Result<Bytes, ReadError> {
         let bytes = self.read_bytes(located, position, length)?;
         if bytes.len() < length {
-            return Err(ReadError::Damaged { path: located.path.clone(), position });
+            return Err(ReadError::Damaged { path: located.path.to_path_buf(), position });
         }
         Ok(bytes)
     }
@@ -382,7 +385,7 @@ fn is_batch_before(located: &Located, position: u64, bytes: &[u8], offset: Offse
 /// into the next segment would send a reader past everything between.
 fn batch_bytes(located: &Located, position: u64, header: &BatchHeader) -> Result<usize, ReadError> {
     let fits = |bytes: &usize| position + *bytes as u64 <= located.bytes && header.last_offset() < located.end_offset;
-    header.batch_bytes().filter(fits).ok_or_else(|| ReadError::Damaged { path: located.path.clone(), position })
+    header.batch_bytes().filter(fits).ok_or_else(|| ReadError::Damaged { path: located.path.to_path_buf(), position })
 }
 
 /// The first record of a batch that fulfils a condition on its timestamp and offset.

@@ -13,7 +13,7 @@
 //! segments were closed since the last sync.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -97,7 +97,7 @@ pub struct SyncTicket {
     closed: Vec<(Closed, Option<MemoryIndex>)>,
     /// What is to be written down of the indexes of all closed segments, if there are new ones.
     index_entries: Option<String>,
-    active: Option<PathBuf>,
+    active: Option<Arc<Path>>,
     syncing: Arc<AtomicBool>,
 }
 
@@ -235,7 +235,7 @@ impl PartitionLog {
                 return Ok(());
             }
             let mut ticket = self.ticket(&state);
-            ticket.active = state.segments.last().map(|segment| segment.log_path(&self.dir));
+            ticket.active = state.segments.last().map(|segment| segment.path.clone());
             ticket.synced_end = state.end;
             ticket
         };
@@ -273,7 +273,7 @@ impl PartitionLog {
                 let (_, closed) = state.segments.split_last().expect("a segment was closed, and another one begun");
                 files::index_entries(&closed.iter().map(|it| (it.base_offset, it.index_entries())).collect())
             }),
-            active: active.map(|segment| segment.log_path(&self.dir)),
+            active: active.map(|segment| segment.path.clone()),
             syncing: Arc::clone(&state.syncing),
         }
     }

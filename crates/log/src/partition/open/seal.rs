@@ -44,7 +44,7 @@ impl Opening<'_> {
     fn seal(&mut self, closed: &mut [Segment], next_base_offset: Offset) -> Result<(), DiskError> {
         for segment in &mut *closed {
             if matches!(segment.index, SegmentIndex::Memory(_)) {
-                self.disk.sync_data(&segment.log_path(self.dir))?;
+                self.disk.sync_data(&segment.path)?;
                 self.write_sealed_index(segment)?;
             }
         }
@@ -76,7 +76,7 @@ impl Opening<'_> {
     /// whoever opens all logs.
     pub(super) fn make_durable(&mut self) -> Result<(), OpenError> {
         let Some(active) = self.segments.last_mut() else { return Ok(()) };
-        let path = active.log_path(self.dir);
+        let path = active.path.clone();
         if let SegmentIndex::Memory(index) = &mut active.index {
             // The entries stay in memory; a lost index is built anew.
             unless_full(index.rewrite(self.disk, self.dir))?;
