@@ -47,6 +47,16 @@ struct Fake {
     changed: Notify,
 }
 
+/// A request that counts as handled when this is dropped.
+struct Handled<'a>(&'a Fake);
+
+impl Drop for Handled<'_> {
+    fn drop(&mut self) {
+        self.0.handled.fetch_add(1, Ordering::SeqCst);
+        self.0.changed.notify_waiters();
+    }
+}
+
 impl Port for Fake {
     type Connection = ConnectionId;
     type CloseReason = &'static str;
@@ -61,8 +71,8 @@ impl Port for Fake {
 
     fn handle(&self, _: Now, connection: &ConnectionId, slot: u64, frame: Bytes) -> Result<(), &'static str> {
         self.last_bytes.store(frame.len() as u64, Ordering::SeqCst);
-        self.handled.fetch_add(1, Ordering::SeqCst);
-        self.changed.notify_waiters();
+        // Whoever hears of it finds what it led to.
+        let _handled = Handled(self);
         match &frame[..4] {
             b"echo" => self.hub.complete(*connection, slot, Reply::Parts(vec![frame])),
             b"hold" => self.held.lock().unwrap().push((*connection, slot, frame)),
@@ -143,7 +153,8 @@ impl Server {
         let endpoint = Endpoint { name: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 0 };
         let listener = Bound::bind(&endpoint).unwrap().listen().unwrap();
         let address = listener.local_addr().unwrap();
-        let acceptor = Arc::new(Acceptor { port: Arc::clone(&fake), hub, workers: Arc::new(Workers::here()), limits });
+        let acceptor =
+            Arc::new(Acceptor { port: Arc::clone(&fake), hub, workers: Arc::new(Workers::start(1).unwrap()), limits });
         let (stop, stopped) = watch::channel(false);
         let accepting = tokio::spawn(Arc::clone(&acceptor).run("PLAINTEXT".into(), listener, stopped));
         Self { fake, acceptor, address, stop, accepting }

@@ -42,19 +42,14 @@ impl Workers {
         let (stop, stopped) = watch::channel(());
         let mut workers = Vec::new();
         for number in 0..count {
-            let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+            // Timers too: a connection that is held back looks now and then whether its peer is still there.
+            let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
             workers.push(Worker::new(runtime.handle().clone()));
             let mut stopped = stopped.clone();
             let serve = move || runtime.block_on(async { while stopped.changed().await.is_ok() {} });
             thread::Builder::new().name(format!("riparian-net-{number}")).spawn(serve)?;
         }
         Ok(Self { workers, _stop: stop })
-    }
-
-    /// Serves connections on a runtime that is there already.
-    #[cfg(test)]
-    pub(crate) fn here() -> Self {
-        Self { workers: vec![Worker::new(Handle::current())], _stop: watch::Sender::new(()) }
     }
 
     /// A place where the fewest connections are.
