@@ -41,6 +41,18 @@ pub(crate) struct Hub {
     runtime: runtime::Handle,
 }
 
+/// A connection's place among all; whatever ends its task, it is gone from there.
+pub(crate) struct Listed {
+    hub: Arc<Hub>,
+    id: ConnectionId,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.hub.connections.remove(&self.id);
+    }
+}
+
 impl Hub {
     pub(crate) fn new(clock: Clock, runtime: runtime::Handle) -> Arc<Self> {
         Arc::new(Self {
@@ -60,15 +72,12 @@ impl Hub {
         self.connections.len()
     }
 
-    pub(crate) fn add(&self, id: ConnectionId) -> Arc<Handle> {
+    /// A connection is there until what is returned second is dropped.
+    pub(crate) fn add(self: &Arc<Self>, id: ConnectionId) -> (Arc<Handle>, Listed) {
         let handle = Arc::new(Handle::default());
         handle.last_active.store(self.clock.now().mono.0, Ordering::Relaxed);
         self.connections.insert(id, Arc::clone(&handle));
-        handle
-    }
-
-    pub(crate) fn remove(&self, id: ConnectionId) {
-        self.connections.remove(&id);
+        (handle, Listed { hub: Arc::clone(self), id })
     }
 
     /// Lets all connections come to their end because the server stops.

@@ -195,8 +195,7 @@ impl<P: Port> Acceptor<P> {
         counters.accepted.increment();
         tracing::debug!(%peer, listener = name, "connected");
         let connection = self.port.connected(peer, name);
-        let id = P::id(&connection);
-        let handle = self.hub.add(id);
+        let (handle, listed) = self.hub.add(P::id(&connection));
         let task = Task {
             port: Arc::clone(&self.port),
             clock: self.hub.clock,
@@ -209,12 +208,10 @@ impl<P: Port> Acceptor<P> {
             held: self.limits.held,
             held_by_all: Arc::clone(&self.hub.held_bytes),
         };
-        let hub = Arc::clone(&self.hub);
         let on = worker.handle.clone();
         let serve = async move {
             task.run().await;
-            hub.remove(id);
-            drop((place, worker));
+            drop((listed, place, worker));
             tracing::debug!(%peer, "disconnected");
         };
         tasks.spawn_on(serve, &on);

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -42,6 +42,8 @@ struct Fake {
     /// How long the last request was.
     last_bytes: AtomicU64,
     hurried: AtomicU64,
+    /// To hurry is more than it can do.
+    panics_when_hurried: AtomicBool,
     disconnected: AtomicU64,
     timers: Mutex<Vec<MonoMillis>>,
     changed: Notify,
@@ -87,6 +89,7 @@ impl Port for Fake {
 
     fn hurry(&self, _: Now, _: &ConnectionId) {
         self.hurried.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.panics_when_hurried.load(Ordering::SeqCst), "as the test wishes");
         self.changed.notify_waiters();
     }
 
@@ -146,6 +149,7 @@ impl Server {
             handled: AtomicU64::new(0),
             last_bytes: AtomicU64::new(0),
             hurried: AtomicU64::new(0),
+            panics_when_hurried: AtomicBool::new(false),
             disconnected: AtomicU64::new(0),
             timers: Mutex::default(),
             changed: Notify::new(),
@@ -399,6 +403,23 @@ async fn peer_that_leaves_behind_requests_that_are_not_read_is_noticed() {
     server.fake.until("the broker is told to hurry", |fake| fake.hurried.load(Ordering::SeqCst) == 1).await;
     (0..2).for_each(|_| server.fake.release(0));
     server.fake.until("it is closed", |fake| fake.disconnected.load(Ordering::SeqCst) == 1).await;
+}
+
+#[tokio::test]
+async fn connection_that_ends_by_a_panic_is_gone() {
+    let server = Server::start(Limits { connections_max: 1, ..LIMITS });
+    server.fake.panics_when_hurried.store(true, Ordering::SeqCst);
+    let mut peer = server.connect().await;
+    peer.send(&["echo-first"]).await;
+    peer.expect(&["echo-first"]).await;
+    drop(peer);
+    let is_gone = async {
+        while server.acceptor.hub.connection_count() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), is_gone).await.expect("its place is free");
+    server.fake.until("the broker knows", |fake| fake.disconnected.load(Ordering::SeqCst) == 1).await;
 }
 
 /// Half of a request that alone is allowed.
