@@ -227,7 +227,6 @@ fn hostile_clients_cost_no_member_its_session() {
     let after = settle(&server, &neighbours, &before);
     let described = describe(&server);
     let seen = neighbours.finish();
-    let log = server.program().stderr();
     say(&summary(&watched, &done, &before, &after, &seen));
 
     let mut wrong = seen.wrong;
@@ -242,10 +241,16 @@ fn hostile_clients_cost_no_member_its_session() {
         wrong.push(format!("limits that were not hit: {missed:?}, and should be {LIMITS_LEFT_OUT:?}"));
     }
     wrong.extend(done.iter().filter(|(_, times)| *times == 0).map(|(name, _)| format!("{name}: nothing was done")));
-    let bad = ["panic", "this is a bug", "made the server fail", "can't be encoded"];
-    wrong.extend(log.lines().filter(|line| bad.iter().any(|bad| line.contains(bad))).map(str::to_owned));
+    wrong.extend(complaints(&server));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     server.terminate().success();
+}
+
+/// The first lines that tell of a mistake of the server's.
+fn complaints(server: &Server) -> Vec<String> {
+    let log = server.program().stderr();
+    let bad = ["panic", "this is a bug", "made the server fail", "can't be encoded"];
+    log.lines().filter(|line| bad.iter().any(|bad| line.contains(bad))).take(5).map(str::to_owned).collect()
 }
 
 /// Waits until everybody has joined.
@@ -340,7 +345,7 @@ fn watch(server: &Server, neighbours: &Neighbours, swarm: &Swarm, before: &Look,
             say(&progress(start.elapsed(), &look, before, swarm, &seen));
         }
         // There is nothing to wait for any more.
-        if !seen.wrong.is_empty() || !watched.ended.is_empty() {
+        if !seen.wrong.is_empty() || !watched.ended.is_empty() || !complaints(server).is_empty() {
             break;
         }
     }
