@@ -1,12 +1,17 @@
 //! From a frame to its handler, and from a response to its reply.
 
+use std::iter;
+
 use bytes::Bytes;
 use riparian_protocol::{ApiKey, ErrorCode, Message, RequestHeader, ResponseHeader, messages::FetchResponse};
 use riparian_types::{
     ClientId, Now,
     planted::{self, Bug},
 };
-use riparian_wire::{DecodeError, EncodeError, Outline, Reader, outline};
+use riparian_wire::{
+    DecodeError, EncodeError, Outline, Reader, frame,
+    outline::{self, Gap},
+};
 
 use crate::{
     Broker,
@@ -140,9 +145,10 @@ impl Broker {
     /// Encodes a response and completes its slot.
     pub(crate) fn reply<'r, R: Message<'r>>(&self, to: ReplyTo, response: &R) {
         let mut out = Vec::with_capacity(REPLY_BYTES_FIRST);
+        frame::start(&mut out);
         let header = ResponseHeader::new(to.correlation_id);
         let encoded = header.encode(&mut out, to.api, to.version).and_then(|()| response.encode(&mut out, to.version));
-        self.complete(to, response.first_error(), encoded.map(|()| vec![out.into()]));
+        self.complete(to, response.first_error(), encoded.map(|()| (out, Vec::new())), iter::empty());
     }
 
     /// As [`Broker::reply`] to a fetch. Large records are not copied; `records` has all records in their order.
@@ -154,20 +160,33 @@ impl Broker {
     ) {
         let copied = records.clone().map(|records| records.len()).filter(|&bytes| bytes < outline::GAP_BYTES_MIN);
         let mut out = Outline::with_capacity(REPLY_BYTES_FIRST + copied.sum::<usize>());
+        frame::start(&mut out);
         let header = ResponseHeader::new(to.correlation_id);
         let encoded = header.encode(&mut out, to.api, to.version).and_then(|()| response.outline(&mut out, to.version));
-        self.complete(to, response.first_error(), encoded.map(|()| fill_gaps(out, records)));
+        self.complete(to, response.first_error(), encoded.map(|()| out.into_parts()), records);
     }
 
-    /// Completes a slot with an encoded response, in pieces.
-    fn complete(&self, to: ReplyTo, error: i16, encoded: Result<Vec<Bytes>, EncodeError>) {
-        let reply = match encoded {
-            Ok(parts) => {
-                self.note_answer(to, error, parts.iter().map(Bytes::len).sum());
-                Reply::Parts(parts)
+    /// Completes a slot with an encoded response and the records that were left out of it.
+    fn complete<'a>(
+        &self,
+        to: ReplyTo,
+        error: i16,
+        encoded: Result<(Vec<u8>, Vec<Gap>), EncodeError>,
+        records: impl Iterator<Item = &'a Bytes>,
+    ) {
+        let framed = encoded.map_err(|error| error.to_string()).and_then(|(mut bytes, gaps)| {
+            let missing = gaps.iter().map(|gap| gap.bytes).sum();
+            frame::finish_with(&mut bytes, frame::PREFIX_BYTES, missing).map_err(|error| error.to_string())?;
+            Ok((bytes.len() + missing - frame::PREFIX_BYTES, fill_gaps(bytes, gaps, records)))
+        });
+        let reply = match framed {
+            Ok((bytes, reply)) => {
+                self.note_answer(to, error, bytes);
+                reply
             }
             Err(error) => {
-                // Our fault: a response with a field that the version can't carry. The client must not wait for ever.
+                // Our fault: a response with a field that the version can't carry, or one beyond what a size can say.
+                // The client must not wait for ever.
                 tracing::error!(api = to.api.name(), version = to.version, %error, "response can't be encoded");
                 self.note_answer(to, ErrorCode::UnknownServerError.code(), 0);
                 Reply::Close
@@ -192,19 +211,22 @@ impl Broker {
 }
 
 /// Puts the large ones of these records where they are missing.
-fn fill_gaps<'a>(outline: Outline, records: impl Iterator<Item = &'a Bytes>) -> Vec<Bytes> {
-    let (bytes, gaps) = outline.into_parts();
+fn fill_gaps<'a>(bytes: Vec<u8>, gaps: Vec<Gap>, records: impl Iterator<Item = &'a Bytes>) -> Reply {
     let mut rest = Bytes::from(bytes);
-    let mut parts = Vec::with_capacity(2 * gaps.len() + 1);
+    if gaps.is_empty() {
+        return Reply::Frame { first: rest, rest: Vec::new() };
+    }
+    let mut begin = gaps.first().map_or(rest.len(), |gap| gap.position);
+    let first = rest.split_to(begin);
+    let mut parts = Vec::with_capacity(2 * gaps.len());
     let mut records = records.filter(|records| records.len() >= outline::GAP_BYTES_MIN);
-    let mut begin = 0;
     for gap in gaps {
         let records = records.next().expect("a gap has the records that were left out");
         assert_eq!(records.len(), gap.bytes, "records come in the order of the response");
-        parts.push(rest.split_to(gap.position - begin));
+        parts.extend(Some(rest.split_to(gap.position - begin)).filter(|between| !between.is_empty()));
         parts.push(records.clone());
         begin = gap.position;
     }
-    parts.push(rest);
-    parts
+    parts.extend(Some(rest).filter(|rest| !rest.is_empty()));
+    Reply::Frame { first, rest: parts }
 }

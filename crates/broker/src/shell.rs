@@ -1,7 +1,8 @@
 //! What the broker asks of the program around it: the server's sockets and threads, or the simulator.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use riparian_types::{MonoMillis, Now};
+use riparian_wire::frame;
 
 /// A connection's number, never used twice while the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,13 +33,31 @@ pub trait Shell: Send + Sync + 'static {
     fn spawn(&self, job: Job);
 }
 
-/// A reply, without the four bytes of its size.
+/// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The request asked for none (a produce with `acks=0`): the slot is done.
     None,
-    /// The bytes, in pieces to be sent one after the other.
-    Parts(Vec<Bytes>),
+    /// A frame with its size in front, in pieces to be sent one after the other. Most replies have one piece.
+    Frame {
+        /// The size in four bytes, and what follows.
+        first: Bytes,
+        /// Records, and what stands between and behind them.
+        rest: Vec<Bytes>,
+    },
     /// The client can't be answered in a way that it understands: the connection is to be closed.
     Close,
+}
+
+impl Reply {
+    /// What follows the size, in one piece: for clients without sockets. None if there is no frame.
+    pub fn body(self) -> Option<Bytes> {
+        let Self::Frame { mut first, rest } = self else { return None };
+        first.advance(frame::PREFIX_BYTES);
+        if rest.is_empty() {
+            return Some(first);
+        }
+        let pieces = [&[first][..], &rest].concat();
+        Some(pieces.concat().into())
+    }
 }

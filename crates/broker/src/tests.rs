@@ -149,7 +149,7 @@ impl Server {
 
     fn reply(&self, slot: u64) -> Option<Bytes> {
         match self.shell.replies.lock().unwrap().remove(&(self.connection.id(), slot))? {
-            Reply::Parts(parts) => Some(parts.concat().into()),
+            reply @ Reply::Frame { .. } => reply.body(),
             other => panic!("{other:?}"),
         }
     }

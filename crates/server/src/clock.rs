@@ -17,7 +17,12 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Now {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now { mono: MonoMillis(millis(self.start.elapsed())), wall: WallMillis(millis(wall).cast_signed()) }
+        Now { mono: self.mono(), wall: WallMillis(millis(wall).cast_signed()) }
+    }
+
+    /// The monotonic one alone.
+    pub(crate) fn mono(&self) -> MonoMillis {
+        MonoMillis(millis(self.start.elapsed()))
     }
 
     /// Microseconds since the start of the process.

@@ -119,11 +119,11 @@ impl Core {
             if !link.server_is_open || link.is_broken {
                 continue;
             }
-            let Reply::Parts(parts) = reply else {
-                self.fail(format_args!("connection {number} is answered by {reply:?}"));
+            let Some(body) = reply.body() else {
+                self.fail(format_args!("connection {number} is answered by something that is no frame"));
                 return;
             };
-            link.to_client.push_back(parts.concat().into());
+            link.to_client.push_back(body);
             let delay_us = self.draw_latency_us();
             let Some(link) = self.links.get_mut(&number) else { return };
             link.delivers_us = link.delivers_us.max(self.now_us + delay_us);

@@ -48,7 +48,12 @@ pub fn start(out: &mut Vec<u8>) -> usize {
 ///
 /// Fails with the size if it is over `i32::MAX`.
 pub fn finish(out: &mut [u8], start: usize) -> Result<(), FrameError> {
-    let size = out.len() - start;
+    finish_with(out, start, 0)
+}
+
+/// As [`finish`]; so many bytes more belong to the frame and are sent from where they are.
+pub fn finish_with(out: &mut [u8], start: usize, elsewhere: usize) -> Result<(), FrameError> {
+    let size = out.len() - start + elsewhere;
     let Ok(prefix) = i32::try_from(size) else {
         return Err(FrameError::TooLarge { size, size_max: i32::MAX as usize });
     };

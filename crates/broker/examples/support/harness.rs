@@ -33,7 +33,7 @@ pub(crate) const START_MS: i64 = 1_700_000_000_000;
 pub(crate) struct OneThread {
     now_ms: AtomicU64,
     jobs: Mutex<VecDeque<Job>>,
-    reply: Mutex<Vec<Bytes>>,
+    reply: Mutex<Option<Reply>>,
 }
 
 impl Shell for OneThread {
@@ -47,9 +47,7 @@ impl Shell for OneThread {
     }
 
     fn complete(&self, _: ConnectionId, _: u64, reply: Reply) {
-        if let Reply::Parts(parts) = reply {
-            *self.reply.lock().expect("one thread") = parts;
-        }
+        *self.reply.lock().expect("one thread") = Some(reply);
     }
 
     fn wake_at(&self, _: MonoMillis) {}
@@ -158,8 +156,9 @@ impl Harness {
     }
 
     /// The last reply, in one piece.
-    pub(crate) fn reply(&self) -> Vec<u8> {
-        self.shell.reply.lock().expect("one thread").concat()
+    pub(crate) fn reply(&self) -> Bytes {
+        let reply = self.shell.reply.lock().expect("one thread").clone();
+        reply.and_then(Reply::body).unwrap_or_default()
     }
 
     pub(crate) fn create_topic(&mut self, partitions: usize) {
@@ -182,7 +181,7 @@ impl Harness {
     }
 
     /// Sends a heartbeat, which must succeed; returns the answer's bytes.
-    pub(crate) fn heartbeat(&mut self, request: &StreamsGroupHeartbeatRequest<'static>) -> Vec<u8> {
+    pub(crate) fn heartbeat(&mut self, request: &StreamsGroupHeartbeatRequest<'static>) -> Bytes {
         self.handle(self.frame(request, HEARTBEAT));
         self.run_jobs();
         let bytes = self.reply();

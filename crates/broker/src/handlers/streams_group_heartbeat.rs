@@ -49,16 +49,16 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         &group,
         |waiter| Command::StreamsHeartbeat(waiter, heartbeat),
         Box::new(move |broker, _, answer| {
-            let response = match answer {
-                Ok(Reply::StreamsHeartbeat(Ok(reply))) => success(reply),
-                Ok(Reply::StreamsHeartbeat(Err(error))) => {
-                    let (code, text) = error_code(error);
-                    refusal(code, text)
+            let (code, text) = match answer {
+                Ok(Reply::StreamsHeartbeat(Ok(reply))) => {
+                    let member_id = reply.member_id.clone();
+                    return broker.reply(to, &success(&member_id, reply));
                 }
-                Ok(_) => refusal(ErrorCode::UnknownServerError, None),
-                Err(_) => refusal(ErrorCode::NotCoordinator, None),
+                Ok(Reply::StreamsHeartbeat(Err(error))) => error_code(error),
+                Ok(_) => (ErrorCode::UnknownServerError, None),
+                Err(_) => (ErrorCode::NotCoordinator, None),
             };
-            broker.reply(to, &response);
+            broker.reply(to, &refusal(code, text));
         }),
     );
     Ok(())
@@ -227,9 +227,9 @@ fn refusal(code: ErrorCode, text: Option<String>) -> StreamsGroupHeartbeatRespon
     }
 }
 
-fn success(reply: StreamsHeartbeatReply) -> StreamsGroupHeartbeatResponse<'static> {
+fn success(member_id: &MemberId, reply: StreamsHeartbeatReply) -> StreamsGroupHeartbeatResponse<'_> {
     let mut response = StreamsGroupHeartbeatResponse {
-        member_id: Cow::Owned(reply.member_id.to_string()),
+        member_id: Cow::Borrowed(member_id),
         member_epoch: reply.member_epoch.0,
         heartbeat_interval_ms: reply.heartbeat_interval_ms,
         acceptable_recovery_lag: reply.acceptable_recovery_lag,

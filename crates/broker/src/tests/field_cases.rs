@@ -37,7 +37,7 @@ impl Server {
 
     fn outcome(&self, slot: u64) -> Outcome {
         match self.shell.replies.lock().unwrap().remove(&(self.connection.id(), slot)) {
-            Some(Reply::Parts(parts)) => Outcome::Answered(parts.concat().into()),
+            Some(reply @ Reply::Frame { .. }) => Outcome::Answered(reply.body().unwrap()),
             Some(Reply::None) => Outcome::Silent,
             Some(Reply::Close) => Outcome::Closed,
             None => Outcome::Waiting,

@@ -214,7 +214,7 @@ fn beat(
     }
 
     // The answer.
-    let tasks_changed = progress.assigned != start.assigned;
+    let tasks_changed = next.as_ref().is_some_and(|next| next.assigned != start.assigned);
     let endpoint_changed = metadata.user_endpoint != stored.user_endpoint;
     let knows_warmups = heartbeat.support.heartbeat_v1;
     // A member that owns something else than it was given may have missed the answer that said so. It is told again;

@@ -192,7 +192,7 @@ impl<P: Port> Task<P> {
         if io.issued > io.completed {
             self.handle.last_active.store(u64::MAX, Ordering::Relaxed);
         } else if std::mem::take(&mut io.is_active) {
-            self.handle.last_active.store(self.clock.now().mono.0, Ordering::Relaxed);
+            self.handle.last_active.store(self.clock.mono().0, Ordering::Relaxed);
         }
         // Frames left over because of the turn's limit, or that became due by replies just written.
         let more = handled >= FRAMES_PER_TURN || (io.frames.has_frame() && io.may_handle());
@@ -317,15 +317,23 @@ impl<P: Port> Task<P> {
         }
     }
 
+    fn write_once(&self, out: &VecDeque<Bytes>) -> io::Result<usize> {
+        // What is usual has a cheaper system call.
+        if let (Some(part), 1) = (out.front(), out.len()) {
+            return self.stream.try_write(part);
+        }
+        let mut slices = [IoSlice::new(&[]); WRITE_PARTS_MAX];
+        let mut count = 0;
+        for (slice, part) in slices.iter_mut().zip(out) {
+            *slice = IoSlice::new(part);
+            count += 1;
+        }
+        self.stream.try_write_vectored(&slices[..count])
+    }
+
     fn write(&self, io: &mut Io) -> Result<(), End> {
         while !io.out.is_empty() {
-            let mut slices = [IoSlice::new(&[]); WRITE_PARTS_MAX];
-            let mut count = 0;
-            for (slice, part) in slices.iter_mut().zip(&io.out) {
-                *slice = IoSlice::new(part);
-                count += 1;
-            }
-            match self.stream.try_write_vectored(&slices[..count]) {
+            match self.write_once(&io.out) {
                 Ok(bytes) => io.written(bytes),
                 Err(error) => return if_blocked(error),
             }

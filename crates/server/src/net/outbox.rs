@@ -88,17 +88,13 @@ impl Outbox {
         let (parts, stage) = (&mut inner.parts, &mut inner.stage);
         let result = inner.slots.complete(slot, reply, |reply| match reply {
             // Nothing follows the end.
-            Reply::None | Reply::Parts(_) if *stage == Stage::Closing => {}
+            Reply::None | Reply::Frame { .. } if *stage == Stage::Closing => {}
             Reply::None => {}
             Reply::Close => *stage = Stage::Closing,
-            Reply::Parts(body) => match i32::try_from(body.iter().map(Bytes::len).sum::<usize>()) {
-                Ok(size) => {
-                    parts.push(Bytes::copy_from_slice(&size.to_be_bytes()));
-                    parts.extend(body.into_iter().filter(|part| !part.is_empty()));
-                }
-                // No frame can carry it. The broker's limits are far below; a client that gets here must not hang.
-                Err(_) => *stage = Stage::Closing,
-            },
+            Reply::Frame { first, rest } => {
+                parts.push(first);
+                parts.extend(rest);
+            }
         });
         wake(guard);
         result
@@ -152,7 +148,7 @@ mod tests {
     use super::*;
 
     fn reply(text: &'static str) -> Reply {
-        Reply::Parts(vec![Bytes::from_static(text.as_bytes())])
+        Reply::Frame { first: Bytes::from_static(text.as_bytes()), rest: Vec::new() }
     }
 
     /// Completes the slots in the order given; each reply's body is the slot's number.
@@ -160,11 +156,11 @@ mod tests {
         let outbox = Outbox::default();
         let mut seen = Vec::new();
         for &slot in order {
-            outbox.complete(slot, Reply::Parts(vec![slot.to_string().into()])).unwrap();
+            outbox.complete(slot, Reply::Frame { first: slot.to_string().into(), rest: Vec::new() }).unwrap();
             let mut out = VecDeque::new();
             outbox.take(&mut out);
-            let bodies: Vec<_> = out.iter().skip(1).step_by(2).map(|b| String::from_utf8_lossy(b)).collect();
-            seen.push(bodies.join(" "));
+            let frames: Vec<_> = out.iter().map(|frame| String::from_utf8_lossy(frame)).collect();
+            seen.push(frames.join(" "));
         }
         assert_eq!(seen, expected);
     }
@@ -183,18 +179,21 @@ mod tests {
         outbox.complete(0, Reply::None).unwrap();
         let mut out = VecDeque::new();
         assert_eq!(outbox.take(&mut out), (2, Stage::Open));
-        assert_eq!(out, [Bytes::from_static(&[0, 0, 0, 1]), Bytes::from_static(b"b")]);
+        assert_eq!(out, [Bytes::from_static(b"b")]);
     }
 
     #[test]
-    fn a_reply_is_sent_with_the_size_of_all_its_parts() {
+    fn the_pieces_of_a_reply_stay_together() {
         let outbox = Outbox::default();
-        outbox
-            .complete(0, Reply::Parts(vec![Bytes::from_static(b"ab"), Bytes::new(), Bytes::from_static(b"c")]))
-            .unwrap();
+        let pieces = |texts: [&'static str; 2]| {
+            let [first, last] = texts.map(|text| Bytes::from_static(text.as_bytes()));
+            Reply::Frame { first, rest: vec![last] }
+        };
+        outbox.complete(1, pieces(["c", "d"])).unwrap();
+        outbox.complete(0, pieces(["a", "b"])).unwrap();
         let mut out = VecDeque::new();
         outbox.take(&mut out);
-        assert_eq!(out.make_contiguous().concat(), b"\0\0\0\x03abc");
+        assert_eq!(out.make_contiguous().concat(), b"abcd");
     }
 
     #[test]

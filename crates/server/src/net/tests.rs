@@ -59,6 +59,11 @@ impl Drop for Handled<'_> {
     }
 }
 
+fn framed(body: &[u8]) -> Reply {
+    let size = u32::try_from(body.len()).unwrap().to_be_bytes();
+    Reply::Frame { first: size.to_vec().into(), rest: vec![body.to_vec().into()] }
+}
+
 impl Port for Fake {
     type Connection = ConnectionId;
     type CloseReason = &'static str;
@@ -76,11 +81,11 @@ impl Port for Fake {
         // Whoever hears of it finds what it led to.
         let _handled = Handled(self);
         match &frame[..4] {
-            b"echo" => self.hub.complete(*connection, slot, Reply::Parts(vec![frame])),
+            b"echo" => self.hub.complete(*connection, slot, framed(&frame)),
             b"hold" => self.held.lock().unwrap().push((*connection, slot, frame)),
             b"quit" => self.hub.complete(*connection, slot, Reply::Close),
             b"none" => self.hub.complete(*connection, slot, Reply::None),
-            b"big_" => self.hub.complete(*connection, slot, Reply::Parts(vec![vec![7; 1 << 20].into()])),
+            b"big_" => self.hub.complete(*connection, slot, framed(&[7; 1 << 20])),
             b"pani" => panic!("as the test wishes"),
             _ => return Err("refused"),
         }
@@ -123,7 +128,7 @@ impl Fake {
 
     fn release(&self, index: usize) {
         let (connection, slot, frame) = self.held.lock().unwrap().remove(index);
-        self.hub.complete(connection, slot, Reply::Parts(vec![frame]));
+        self.hub.complete(connection, slot, framed(&frame));
     }
 
     fn held(&self) -> usize {

@@ -178,10 +178,12 @@ fn large_records_are_part_of_the_answer_as_they_were_read() {
     for version in 4..=ApiKey::Fetch.served().unwrap().max {
         let slot = server.send(&fetch_of("t", id, partitions.clone()), version);
         let reply = server.shell.replies.lock().unwrap().remove(&(server.connection.id(), slot)).unwrap();
-        let Reply::Parts(parts) = reply else { panic!("{reply:?}") };
-        let is_large: Vec<bool> = parts.iter().map(|part| part.len() > 3 * large.len()).collect();
+        let Reply::Frame { first, rest } = &reply else { panic!("{reply:?}") };
+        let is_large: Vec<bool> = [first].into_iter().chain(rest).map(|part| part.len() > 3 * large.len()).collect();
         assert_eq!(is_large, [false, true, false, true, false], "version {version}");
-        let bytes = parts.concat().into();
+        let size = i32::from_be_bytes(first[..4].try_into().unwrap());
+        let bytes = reply.body().unwrap();
+        assert_eq!(usize::try_from(size).unwrap(), bytes.len());
         let response = Server::decode::<FetchRequest<'_>>(&bytes, version);
         for (answer, value) in response.responses[0].partitions.iter().zip([&large, &small, &large, "", &small]) {
             let mut values = 0;
