@@ -34,8 +34,8 @@ pub(crate) const MEMBERS: usize = 4;
 /// Of each group: the partitions of [`TOPIC`].
 pub(crate) const TASKS: usize = 8;
 pub(crate) const TOPIC: &str = "well-behaved-input";
-/// Short, so that a stall shows.
-pub(crate) const SESSION: Duration = Duration::from_secs(6);
+/// Short, so that a stall shows; a machine with much else to do may leave a thread out for seconds.
+pub(crate) const SESSION: Duration = Duration::from_secs(10);
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Who is refused while its group forms tries again after so long.
@@ -64,6 +64,8 @@ pub(crate) struct Seen {
     pub(crate) answers: Latencies,
     /// How late this thread was.
     pub(crate) own_delays: Latencies,
+    /// And how late at most in the last session.
+    pub(crate) own_delay_lately: Duration,
     /// Why somebody is not content.
     pub(crate) wrong: Vec<String>,
 }
@@ -93,6 +95,7 @@ impl Neighbours {
             is_at_rest: false,
             answers: Latencies::new(),
             own_delays: Latencies::new(),
+            own_delay_lately: Duration::ZERO,
             wrong: Vec::new(),
         };
         let shared = Arc::new(Shared { seen: Mutex::new(seen), is_over: AtomicBool::new(false) });
@@ -216,13 +219,15 @@ impl Crowd {
     }
 
     fn note_delay(&mut self, shared: &Shared, now: u64, late: u64) {
-        shared.lock().own_delays.record(late);
         if late >= nanos(LATE) {
             self.late.push_back((now, late));
         }
         while self.late.front().is_some_and(|(at, _)| at + nanos(SESSION) < now) {
             self.late.pop_front();
         }
+        let mut seen = shared.lock();
+        seen.own_delays.record(late);
+        seen.own_delay_lately = Duration::from_nanos(self.late.iter().map(|(_, late)| *late).max().unwrap_or(0));
     }
 
     fn take_answers(&mut self, shared: &Shared, now: u64) -> Result<()> {
