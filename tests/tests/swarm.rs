@@ -54,8 +54,8 @@ const OTHER_DESCRIPTORS: usize = 1500;
 const GROWTH: f64 = 1.05;
 /// And by what unfinished requests and unread answers may take at any moment.
 const GROWTH_BYTES: u64 = 8 << 20;
-/// Files that are open after the logs went on.
-const KEPT_DESCRIPTORS: u64 = 16;
+/// Files of logs that were not written to before; connections that leak would be hundreds.
+const KEPT_DESCRIPTORS: u64 = 48;
 /// Threads for what waits for the disk, and for answers over HTTP: a little work goes around among all that there are, and
 /// keeps them.
 const KEPT_THREADS: u64 = 18;
