@@ -27,7 +27,7 @@ use crate::{
     streams::{
         Topology,
         configured::ConfiguredTopology,
-        group::{Progress, StreamsGroup},
+        group::{Member, Progress, StreamsGroup},
         leave,
         membership::{self, Admission, Owned},
         reconcile::{Walker, reconcile},
@@ -40,8 +40,6 @@ use crate::{
     telemetry::GroupLimit,
     timers::Timer,
 };
-
-static NO_TASKS: Tasks = Tasks::EMPTY;
 
 /// What a heartbeat leads to.
 pub(super) struct Outcome {
@@ -105,11 +103,13 @@ fn beat(
         check_size(machine, group, &heartbeat)?;
     }
     let owned = Owned::reported(&heartbeat, &group.ids);
-    let Admission { metadata: stored, replaced, is_new, by_previous_epoch } =
+    let Admission { stored: member, replaced, by_previous_epoch } =
         membership::admit(group, &heartbeat, owned.as_ref(), |holder| {
             machine.config.fence_restarted_processes && soft.is_closed(&group_id, holder)
         })?;
-    let start = start_of(group, &heartbeat, replaced.as_ref());
+    let stored = member.map(|member| Arc::clone(&member.metadata)).unwrap_or_default();
+    let is_new = member.is_none();
+    let start = start_of(member, replaced.is_some());
     if let Some(replaced) = &replaced {
         membership::replacement_records(group, &heartbeat, replaced, &stored, &start, &mut records);
     }
@@ -160,7 +160,6 @@ fn beat(
         .then(|| settings.initial_rebalance_delay_ms())
         .filter(|&delay_ms| delay_ms > 0)
         .map(|delay_ms| now.mono.plus_ms(delay_ms.into()));
-    let stored_target = group.targets.get(replaced.as_ref().unwrap_or(&member_id)).unwrap_or(&NO_TASKS);
     let input = TargetInput {
         group,
         pending: Some(PendingMember {
@@ -179,22 +178,22 @@ fn beat(
         telemetry: &machine.config.telemetry,
     };
     let mut wait_ms = None;
-    let (target, assignment_epoch, delay) = if running_delay.or(new_delay).is_some() {
-        (Cow::Borrowed(&NO_TASKS), group.assignment_epoch, Some(Delay::InitialRebalanceDelay))
+    let (new_target, assignment_epoch, delay) = if running_delay.or(new_delay).is_some() {
+        (Some(Tasks::EMPTY), group.assignment_epoch, Some(Delay::InitialRebalanceDelay))
     } else if group.assignment_epoch.0 >= epoch.0 {
-        (Cow::Borrowed(stored_target), group.assignment_epoch, None)
+        (None, group.assignment_epoch, None)
     } else if let Some(left_ms) = refresh::wait_ms(group, &settings, now) {
         wait_ms = Some(left_ms);
-        (Cow::Borrowed(stored_target), group.assignment_epoch, Some(Delay::AssignmentInterval))
+        (None, group.assignment_epoch, Some(Delay::AssignmentInterval))
     } else if !is_changed && soft_group.is_some_and(|soft_group| soft_group.awaits_refresh()) {
         // Others of the process that has begun to leave may follow.
-        (Cow::Borrowed(stored_target), group.assignment_epoch, None)
+        (None, group.assignment_epoch, None)
     } else if planted::is_in(Bug::TargetNeverComputed) && !is_join {
-        (Cow::Borrowed(stored_target), group.assignment_epoch, Some(Delay::AssignmentInterval))
+        (None, group.assignment_epoch, Some(Delay::AssignmentInterval))
     } else {
         let mut targets = target::compute(&input)?;
         target::records(&input, &group_id, &targets, epoch, now.wall, &mut records);
-        (Cow::Owned(targets.remove(&member_id).unwrap_or_default()), AssignmentEpoch(epoch.0), None)
+        (Some(targets.remove(&member_id).unwrap_or_default()), AssignmentEpoch(epoch.0), None)
     };
 
     // One step of this member on its way there.
@@ -206,7 +205,13 @@ fn beat(
         progress: &start,
         owned: owned.as_ref(),
     };
-    let next = reconcile(&walker, assignment_epoch, &target)?;
+    let next = reconcile(&walker, assignment_epoch, || match new_target {
+        Some(target) => Cow::Owned(target),
+        None => {
+            let stored = group.targets.get(replaced.as_ref().unwrap_or(&member_id));
+            stored.map_or(Cow::Owned(Tasks::EMPTY), Cow::Borrowed)
+        }
+    })?;
     let progress = next.as_ref().unwrap_or(&start);
     if let Some(next) = &next {
         let value = next.to_value(&ids);
@@ -388,18 +393,13 @@ fn check_size(
 }
 
 /// Where the member stands before this heartbeat moves it.
-fn start_of<'a>(
-    group: &'a StreamsGroup,
-    heartbeat: &StreamsHeartbeat,
-    replaced: Option<&riparian_types::MemberId>,
-) -> Cow<'a, Progress> {
-    let stored = group.members.get(replaced.unwrap_or(&heartbeat.member_id)).map(|member| &member.progress);
-    match (stored, replaced) {
-        (Some(left), Some(_)) => {
+fn start_of(stored: Option<&Member>, is_replaced: bool) -> Cow<'_, Progress> {
+    match stored.map(|member| &member.progress) {
+        Some(left) if is_replaced => {
             Cow::Owned(Progress { epoch: MemberEpoch::JOIN, previous_epoch: MemberEpoch::JOIN, ..leave::away(left) })
         }
-        (Some(progress), None) => Cow::Borrowed(progress),
-        (None, _) => Cow::Owned(Progress::default()),
+        Some(progress) => Cow::Borrowed(progress),
+        None => Cow::Owned(Progress::default()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which member a heartbeat speaks for, whether it may, and what it says about itself.
 
-use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, string::String, vec::Vec};
 
 use riparian_types::{InstanceId, MemberEpoch, MemberId};
 
@@ -40,24 +40,22 @@ impl Owned {
 }
 
 /// A member that was let in.
-pub(super) struct Admission {
-    /// What is stored about it, or about the static member whose place it takes.
-    pub(super) metadata: Arc<StreamsMemberMetadataValue>,
+pub(super) struct Admission<'a> {
+    /// What is stored of it, or of the static member whose place it takes; none of a new one.
+    pub(super) stored: Option<&'a Member>,
     /// A static member that left, possibly of the same id, whose place it takes.
     pub(super) replaced: Option<MemberId>,
-    /// It is not stored yet under this or another id.
-    pub(super) is_new: bool,
     /// It reported the epoch before its own: the answer that carried its own was lost.
     pub(super) by_previous_epoch: bool,
 }
 
 /// Lets a member in that joins or reports. `is_closed` tells whether the connection of a member has been closed.
-pub(super) fn admit(
-    group: &StreamsGroup,
+pub(super) fn admit<'a>(
+    group: &'a StreamsGroup,
     heartbeat: &StreamsHeartbeat,
     owned: Option<&Owned>,
     is_closed: impl FnOnce(&MemberId) -> bool,
-) -> Result<Admission, StreamsHeartbeatError> {
+) -> Result<Admission<'a>, StreamsHeartbeatError> {
     let holder = match &heartbeat.instance_id {
         Some(instance) => match group.static_members.get(instance) {
             Some(holder) => Some((instance, holder)),
@@ -161,23 +159,17 @@ fn sorted_tags(tags: &[(String, String)]) -> Vec<(String, String)> {
     tags
 }
 
-fn join(group: &StreamsGroup, heartbeat: &StreamsHeartbeat) -> Admission {
-    let stored = group.members.get(&heartbeat.member_id);
-    Admission {
-        metadata: stored.map(|member| Arc::clone(&member.metadata)).unwrap_or_default(),
-        replaced: None,
-        is_new: stored.is_none(),
-        by_previous_epoch: false,
-    }
+fn join<'a>(group: &'a StreamsGroup, heartbeat: &StreamsHeartbeat) -> Admission<'a> {
+    Admission { stored: group.members.get(&heartbeat.member_id), replaced: None, by_previous_epoch: false }
 }
 
-fn take_over(
-    group: &StreamsGroup,
+fn take_over<'a>(
+    group: &'a StreamsGroup,
     heartbeat: &StreamsHeartbeat,
     instance: &InstanceId,
     holder: &MemberId,
     is_closed: impl FnOnce(&MemberId) -> bool,
-) -> Result<Admission, StreamsHeartbeatError> {
+) -> Result<Admission<'a>, StreamsHeartbeatError> {
     let Some(stored) = group.members.get(holder) else {
         return Ok(join(group, heartbeat));
     };
@@ -189,25 +181,20 @@ fn take_over(
             heartbeat.member_id
         )));
     }
-    Ok(Admission {
-        metadata: Arc::clone(&stored.metadata),
-        replaced: Some(holder.clone()),
-        is_new: false,
-        by_previous_epoch: false,
-    })
+    Ok(Admission { stored: Some(stored), replaced: Some(holder.clone()), by_previous_epoch: false })
 }
 
-fn report(
-    group: &StreamsGroup,
+fn report<'a>(
+    group: &'a StreamsGroup,
     heartbeat: &StreamsHeartbeat,
     owned: Option<&Owned>,
-) -> Result<Admission, StreamsHeartbeatError> {
+) -> Result<Admission<'a>, StreamsHeartbeatError> {
     let Some(stored) = group.members.get(&heartbeat.member_id) else {
         return Err(unknown_member(heartbeat));
     };
     let received = heartbeat.member_epoch;
     let by_previous_epoch = check_epoch(stored, received, owned)?;
-    Ok(Admission { metadata: Arc::clone(&stored.metadata), replaced: None, is_new: false, by_previous_epoch })
+    Ok(Admission { stored: Some(stored), replaced: None, by_previous_epoch })
 }
 
 /// Accepts the member's epoch, or the one before if what it owns shows that it only missed an answer.

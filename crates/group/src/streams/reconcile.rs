@@ -7,6 +7,8 @@
 //! A pure function of the group, the target and what the member reports; it deliberately does not know how the target
 //! came about.
 
+use alloc::borrow::Cow;
+
 use riparian_types::{
     AssignmentEpoch, MemberEpoch, MemberId, ProcessId,
     planted::{self, Bug},
@@ -37,15 +39,16 @@ pub(super) struct Walker<'a> {
 }
 
 /// Where the member stands after this heartbeat; `None` if nothing changes.
-pub(super) fn reconcile(
+pub(super) fn reconcile<'a>(
     walker: &Walker<'_>,
     epoch: AssignmentEpoch,
-    target: &Tasks,
+    target: impl FnOnce() -> Cow<'a, Tasks>,
 ) -> Result<Option<Progress>, StreamsHeartbeatError> {
     let progress = walker.progress;
     if progress.is_reconciled_to(epoch) {
         return Ok(None);
     }
+    let target = &target();
     let next = match progress.state {
         MemberState::Stable | MemberState::UnreleasedTasks => walker.next(progress.epoch, epoch, target),
         MemberState::UnrevokedTasks => {
@@ -192,6 +195,7 @@ impl Walker<'_> {
 #[cfg(test)]
 mod tests {
     use alloc::{
+        borrow::Cow,
         format,
         string::{String, ToString},
         vec::Vec,
@@ -297,7 +301,7 @@ mod tests {
             progress: &group.members.get("me").unwrap().progress,
             owned: owned.as_ref(),
         };
-        let next = reconcile(&walker, TARGET_EPOCH, &tasks(target));
+        let next = reconcile(&walker, TARGET_EPOCH, || Cow::Owned(tasks(target)));
         let actual = match next {
             Ok(Some(next)) => show(&next),
             Ok(None) => "nothing".into(),
