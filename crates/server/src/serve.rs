@@ -102,7 +102,7 @@ async fn serve(config: &Config, data_dir: &Path, files_max: NonZero<usize>, cloc
     let any_port = config.listeners.iter().all(|listener| listener.bind.port == 0);
     let http = http::Bound::bind(&config.http, any_port)?;
 
-    let hub = Hub::new(clock, Handle::current());
+    let hub = Hub::new(clock, Handle::current(), config.limits.held.all_bytes_max);
     let groups_max = usize::try_from(config.broker.int("riparian.metrics.groups.max")).unwrap_or(0);
     let http_state = Arc::new(http::State::new(Arc::clone(&hub), groups_max));
     let http = http.map(|http| http.serve(Arc::clone(&http_state))).transpose()?;

@@ -17,15 +17,17 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
         "riparian.connection.unsent.bytes.max",
         Kind::int(1024),
         "4194304",
-        "How many bytes of answers may wait for a client to read them before its next request is looked at.",
+        "How many bytes of answers may wait, for a client to read them or for the answers to its earlier requests, before its \
+         next request is looked at.",
     )
     .unit(Unit::Bytes),
     own(
         "riparian.connections.bytes.max",
         Kind::long(1_048_576),
         "1073741824",
-        "Most bytes that all connections together may hold of unfinished requests and unsent answers. Beyond it those that \
-         hold much and would hold more are closed; small requests, heartbeats among them, are served as ever.",
+        "Most bytes that all connections together may hold of unfinished requests and unsent answers, those that wait for \
+         earlier ones included. Beyond it those that hold much and would hold more are closed; small requests, heartbeats \
+         among them, are served as ever.",
     )
     .unit(Unit::Bytes),
     own(

@@ -11,7 +11,8 @@
 //! take as long as it has asked for.
 //!
 //! **Invariant:** at most `riparian.connection.requests.max` requests of a connection are outstanding, and no request is
-//! handed over while more than `riparian.connection.unsent.bytes.max` of replies wait for a slow reader.
+//! handed over while more than `riparian.connection.unsent.bytes.max` of replies wait for a slow reader or for the replies
+//! before them.
 //!
 //! **Invariant:** while all connections together hold more than `riparian.connections.bytes.max`, none that holds much
 //! comes to hold more: it is closed.
@@ -43,13 +44,13 @@ use tokio::{
 use super::{
     counters::{Closed, ClosedFor, ConnectionCounters},
     frames::{BadFrame, FrameReader},
-    outbox::{Outbox, Stage},
+    outbox::{Outbox, Stage, Taken},
     port::Port,
 };
 use crate::{clock::Clock, logging::RateLimit};
 
 /// What a connection may always hold: a request of ordinary size must not fail because others hold too much.
-const HELD_BYTES_FREE: usize = 64 * 1024;
+pub(crate) const HELD_BYTES_FREE: usize = 64 * 1024;
 const READ_BYTES: usize = 32 * 1024;
 /// Bytes of requests or replies that show that a connection is used although none was completed.
 pub(crate) const ACTIVITY_BYTES: usize = 16 * 1024;
@@ -69,13 +70,19 @@ thread_local! {
 pub(crate) static PEER_LINES: RateLimit = RateLimit::new(20, 10_000);
 
 /// What the rest of the server sees of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) outbox: Outbox,
     /// When the connection was last used, in monotonic milliseconds; `u64::MAX` while requests are outstanding.
     pub(crate) last_active: AtomicU64,
     /// Why the server closes it, if it does.
     pub(crate) closed_for: ClosedFor,
+}
+
+impl Handle {
+    pub(crate) fn new(held_by_all: Arc<AtomicUsize>) -> Self {
+        Self { outbox: Outbox::new(held_by_all), last_active: AtomicU64::default(), closed_for: ClosedFor::default() }
+    }
 }
 
 /// Why a connection ended, and whether it is worth a line.
@@ -118,17 +125,20 @@ impl<P: Port> Task<P> {
             frames: FrameReader::new(self.frame_bytes_max),
             out: VecDeque::new(),
             unsent_bytes: 0,
+            early_bytes: 0,
             issued: 0,
             completed: 0,
             is_active: false,
             moved_bytes: 0,
             stage: Stage::Open,
-            bad: None,
             ended: false,
             hurried: false,
             limits: self.held,
             held_bytes: 0,
             is_held_back: false,
+            ended_as: Closed::Failure,
+            counters: Arc::clone(&self.counters),
+            held_by_all: Arc::clone(&self.held_by_all),
         };
         let end = loop {
             match self.turn(&mut io) {
@@ -137,11 +147,8 @@ impl<P: Port> Task<P> {
                 Err(end) => break end,
             }
         };
-        self.held_by_all.fetch_sub(io.held_bytes, Ordering::Relaxed);
-        // Nobody takes the answers that are missing.
-        self.counters.requests_ended.add(io.issued - io.completed);
         let (End::Quiet(reason) | End::Told(reason, _)) = end;
-        self.counters.close(reason);
+        io.ended_as = reason;
         if let End::Told(_, reason) = end {
             PEER_LINES.run(&self.clock, |suppressed| {
                 tracing::warn!(peer = %self.peer, suppressed, "connection closed: {reason}");
@@ -163,8 +170,12 @@ impl<P: Port> Task<P> {
                 self.hand_over(io, frame)?;
                 handled += 1;
             }
-            if let Some(bad) = io.bad.take_if(|_| !io.frames.has_frame()) {
-                return Err(End::Told(Closed::BadRequest, bad));
+            // The frames before a bad one are served first.
+            if let Some(bad) = io.frames.take_bad() {
+                if matches!(bad, BadFrame::TooLong { .. }) {
+                    self.counters.limits.hit(Limit::RequestBytes);
+                }
+                return Err(End::Told(Closed::BadRequest, bad.to_string()));
             }
             if handled >= FRAMES_PER_TURN || !io.may_read() || !self.read(io)? {
                 break;
@@ -272,7 +283,8 @@ impl<P: Port> Task<P> {
 
     fn take_replies(&self, io: &mut Io) {
         let (before, completed) = (io.out.len(), io.completed);
-        (io.completed, io.stage) = self.handle.outbox.take(&mut io.out);
+        Taken { completed: io.completed, stage: io.stage, early_bytes: io.early_bytes } =
+            self.handle.outbox.take(&mut io.out);
         if io.completed > completed {
             io.is_active = true;
             self.counters.requests_ended.add(io.completed - completed);
@@ -293,13 +305,7 @@ impl<P: Port> Task<P> {
             None => SCRATCH.with_borrow_mut(|scratch| {
                 scratch.resize(READ_BYTES, 0);
                 let bytes = read_now(&mut self.stream, scratch)?;
-                // The frames before a bad one are served first.
-                io.bad = io.frames.handle_bytes(&scratch[..bytes]).err().map(|bad| {
-                    if matches!(bad, BadFrame::TooLong { .. }) {
-                        self.counters.limits.hit(Limit::RequestBytes);
-                    }
-                    bad.to_string()
-                });
+                io.frames.handle_bytes(&scratch[..bytes]);
                 Ok(bytes)
             }),
         };
@@ -391,6 +397,8 @@ struct Io {
     frames: FrameReader,
     out: VecDeque<Bytes>,
     unsent_bytes: usize,
+    /// Bytes of replies that wait for earlier ones; the outbox counts them among what all connections hold.
+    early_bytes: usize,
     /// Requests handed to the broker; the next one's slot.
     issued: u64,
     /// Requests whose replies have left the outbox.
@@ -400,8 +408,6 @@ struct Io {
     /// Bytes that came or went since then.
     moved_bytes: usize,
     stage: Stage,
-    /// What is wrong with the bytes after the frames at hand.
-    bad: Option<String>,
     /// The peer sends nothing more.
     ended: bool,
     /// The broker knows that there is no time to wait for records.
@@ -411,6 +417,20 @@ struct Io {
     held_bytes: usize,
     /// It is not read because of its limits.
     is_held_back: bool,
+    /// Why it ends: a failure, unless there is another reason.
+    ended_as: Closed,
+    counters: Arc<ConnectionCounters>,
+    held_by_all: Arc<AtomicUsize>,
+}
+
+impl Drop for Io {
+    fn drop(&mut self) {
+        // Also when the task panics.
+        self.held_by_all.fetch_sub(self.held_bytes, Ordering::Relaxed);
+        // Nobody takes the answers that are missing.
+        self.counters.requests_ended.add(self.issued - self.completed);
+        self.counters.close(self.ended_as);
+    }
 }
 
 impl Io {
@@ -423,7 +443,7 @@ impl Io {
     }
 
     fn has_enough_unsent(&self) -> bool {
-        self.unsent_bytes > self.limits.unsent_bytes_max
+        self.unsent_bytes + self.early_bytes > self.limits.unsent_bytes_max
     }
 
     fn may_read(&self) -> bool {

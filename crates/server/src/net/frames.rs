@@ -21,6 +21,9 @@ const FRAME_BYTES_MIN: usize = 8;
 const SIZE_BYTES: usize = 4;
 /// From here on a frame's body is worth being read straight into its own buffer.
 const DIRECT_BYTES_MIN: usize = 16 * 1024;
+/// Frames that are cut out of what was read at once; the rest stays as it came, for frames of a few bytes would take many
+/// times their bytes.
+const FRAMES_AT_HAND_MAX: usize = 32;
 /// How much room a body read directly gets at first; it doubles with what arrives.
 const BODY_BYTES_FIRST: usize = 64 * 1024;
 
@@ -48,6 +51,10 @@ pub(crate) struct FrameReader {
     missing: usize,
     body: BytesMut,
     frames: VecDeque<Bytes>,
+    /// Bytes after the frames at hand that are not cut yet; none if there are no frames at hand.
+    rest: Bytes,
+    /// What is wrong with the bytes after the frames at hand.
+    bad: Option<BadFrame>,
 }
 
 impl FrameReader {
@@ -59,12 +66,27 @@ impl FrameReader {
             missing: 0,
             body: BytesMut::new(),
             frames: VecDeque::new(),
+            rest: Bytes::new(),
+            bad: None,
         }
     }
 
     /// The next complete frame, without its size.
     pub(crate) fn poll_frame(&mut self) -> Option<Bytes> {
-        self.frames.pop_front()
+        let frame = self.frames.pop_front()?;
+        if self.frames.is_empty() && !self.rest.is_empty() {
+            let rest = std::mem::take(&mut self.rest);
+            let cut = self.cut(&rest);
+            if cut < rest.len() {
+                self.rest = rest.slice(cut..);
+            }
+        }
+        Some(frame)
+    }
+
+    /// What is wrong with the bytes after all frames; once it is, the connection cannot go on.
+    pub(crate) fn take_bad(&mut self) -> Option<BadFrame> {
+        if self.has_frame() { None } else { self.bad.take() }
     }
 
     /// Whether a complete frame is at hand.
@@ -72,21 +94,36 @@ impl FrameReader {
         !self.frames.is_empty()
     }
 
-    /// Bytes that are kept of a request of which more is to come.
+    /// Bytes that are kept of requests that are not handled yet, but for the few at hand.
     pub(crate) fn unfinished_bytes(&self) -> usize {
-        self.body.len()
+        self.body.len() + self.rest.len()
     }
 
-    /// Takes bytes that arrived. After an error the connection cannot go on; frames before it are still there.
-    pub(crate) fn handle_bytes(&mut self, mut bytes: &[u8]) -> Result<(), BadFrame> {
-        while !bytes.is_empty() {
+    /// Takes bytes that arrived, when no frame is at hand.
+    pub(crate) fn handle_bytes(&mut self, bytes: &[u8]) {
+        let cut = self.cut(bytes);
+        if cut < bytes.len() {
+            self.rest = Bytes::copy_from_slice(&bytes[cut..]);
+        }
+    }
+
+    /// Cuts frames until there are enough. Returns how many bytes are done with: all of them if some are bad.
+    fn cut(&mut self, all: &[u8]) -> usize {
+        let mut bytes = all;
+        while !bytes.is_empty() && self.frames.len() < FRAMES_AT_HAND_MAX {
             if self.size_bytes < SIZE_BYTES {
                 let taken = bytes.len().min(SIZE_BYTES - self.size_bytes);
                 self.size[self.size_bytes..self.size_bytes + taken].copy_from_slice(&bytes[..taken]);
                 self.size_bytes += taken;
                 bytes = &bytes[taken..];
                 if self.size_bytes == SIZE_BYTES {
-                    self.missing = self.check_size(i32::from_be_bytes(self.size))?;
+                    match self.check_size(i32::from_be_bytes(self.size)) {
+                        Ok(missing) => self.missing = missing,
+                        Err(bad) => {
+                            self.bad = Some(bad);
+                            return all.len();
+                        }
+                    }
                 }
                 continue;
             }
@@ -101,7 +138,7 @@ impl FrameReader {
             }
             bytes = &bytes[taken..];
         }
-        Ok(())
+        all.len() - bytes.len()
     }
 
     /// For a large frame: the buffer to read into and how many bytes it may take. [`Self::advance`] must follow.
@@ -153,12 +190,16 @@ mod tests {
 
     fn check(chunks: &[&[u8]], frames: &[&[u8]], error: Option<BadFrame>) {
         let mut reader = FrameReader::new(MAX);
-        let found = chunks.iter().find_map(|chunk| reader.handle_bytes(chunk).err());
-        assert_eq!(found, error);
-        for frame in frames {
-            assert_eq!(reader.poll_frame().as_deref(), Some(*frame));
+        let mut found = Vec::new();
+        for chunk in chunks {
+            reader.handle_bytes(chunk);
+            assert!(reader.frames.len() <= FRAMES_AT_HAND_MAX);
+            while let Some(frame) = reader.poll_frame() {
+                found.push(frame);
+            }
         }
-        assert_eq!(reader.poll_frame(), None);
+        assert_eq!(found, frames);
+        assert_eq!((reader.take_bad(), reader.rest.len()), (error, 0));
     }
 
     #[test]
@@ -171,6 +212,25 @@ mod tests {
         }
         let single: Vec<&[u8]> = stream.chunks(1).collect();
         check(&single, &frames, None);
+    }
+
+    #[test]
+    fn many_small_frames_take_little_more_than_their_bytes() {
+        let stream = framed(b"12345678").repeat(1000);
+        check(&[&stream], &[b"12345678".as_slice(); 1000], None);
+        check(&[&stream, b"\0\0\0\x07"], &[b"12345678".as_slice(); 1000], Some(BadFrame::TooShort { size: 7 }));
+        let mut reader = FrameReader::new(MAX);
+        reader.handle_bytes(&stream);
+        assert_eq!(reader.unfinished_bytes(), stream.len() - FRAMES_AT_HAND_MAX * 12);
+        // What is wrong is told after all that is not.
+        let bad = [stream.as_slice(), &(-1i32).to_be_bytes(), b"more"].concat();
+        reader = FrameReader::new(MAX);
+        reader.handle_bytes(&bad);
+        for _ in 0..1000 {
+            assert_eq!(reader.take_bad(), None);
+            assert!(reader.poll_frame().is_some());
+        }
+        assert_eq!((reader.poll_frame(), reader.take_bad()), (None, Some(BadFrame::Negative { size: -1 })));
     }
 
     #[test]
@@ -200,7 +260,7 @@ mod tests {
     #[test]
     fn an_announced_size_reserves_little() {
         let mut reader = FrameReader::new(usize::MAX);
-        reader.handle_bytes(&i32::MAX.to_be_bytes()).unwrap();
+        reader.handle_bytes(&i32::MAX.to_be_bytes());
         let (buffer, missing) = reader.direct().unwrap();
         assert_eq!(missing, i32::MAX as usize);
         assert!(buffer.capacity() <= 2 * BODY_BYTES_FIRST);
@@ -211,7 +271,7 @@ mod tests {
         let body: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
         let stream = framed(&body);
         let mut reader = FrameReader::new(usize::MAX);
-        reader.handle_bytes(&stream[..100]).unwrap();
+        reader.handle_bytes(&stream[..100]);
         let mut at = 100;
         while let Some((buffer, missing)) = reader.direct() {
             let taken = missing.min(buffer.capacity() - buffer.len()).min(30_000);
@@ -219,7 +279,7 @@ mod tests {
             at += taken;
             reader.advance(taken);
         }
-        reader.handle_bytes(&stream[at..]).unwrap();
+        reader.handle_bytes(&stream[at..]);
         assert_eq!(reader.poll_frame().as_deref(), Some(body.as_slice()));
         assert_eq!(reader.body.capacity(), 0);
     }

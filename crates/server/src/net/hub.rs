@@ -17,7 +17,7 @@ use tokio::{runtime, sync::Notify};
 
 use super::{
     addresses::Addresses,
-    connection::Handle,
+    connection::{HELD_BYTES_FREE, Handle, PEER_LINES},
     counters::{Closed, ConnectionCounters},
     outbox::Stage,
     port::{ConnectionId, Port, Reply},
@@ -33,6 +33,8 @@ pub(crate) struct Hub {
     pub(crate) addresses: Arc<Addresses>,
     /// What all connections hold of unfinished requests and unsent answers.
     pub(crate) held_bytes: Arc<AtomicUsize>,
+    /// `riparian.connections.bytes.max`: how much of that there may be.
+    pub(crate) held_bytes_max: usize,
     /// When the broker wants to be called, in monotonic milliseconds.
     wake_at: AtomicU64,
     wake_sooner: Notify,
@@ -54,13 +56,14 @@ impl Drop for Listed {
 }
 
 impl Hub {
-    pub(crate) fn new(clock: Clock, runtime: runtime::Handle) -> Arc<Self> {
+    pub(crate) fn new(clock: Clock, runtime: runtime::Handle, held_bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
             clock,
             counters: Arc::default(),
             connections: DashMap::new(),
             addresses: Arc::default(),
             held_bytes: Arc::default(),
+            held_bytes_max,
             wake_at: AtomicU64::new(NEVER),
             wake_sooner: Notify::new(),
             on_time_since: AtomicU64::new(NEVER),
@@ -74,7 +77,7 @@ impl Hub {
 
     /// A connection is there until what is returned second is dropped.
     pub(crate) fn add(self: &Arc<Self>, id: ConnectionId) -> (Arc<Handle>, Listed) {
-        let handle = Arc::new(Handle::default());
+        let handle = Arc::new(Handle::new(Arc::clone(&self.held_bytes)));
         handle.last_active.store(self.clock.now().mono.0, Ordering::Relaxed);
         self.connections.insert(id, Arc::clone(&handle));
         (handle, Listed { hub: Arc::clone(self), id })
@@ -156,11 +159,31 @@ impl Shell for Hub {
     fn complete(&self, id: ConnectionId, slot: u64, reply: Reply) {
         // The clone lets go of the map before the connection is woken. A connection that is gone needs no reply.
         let Some(handle) = self.connections.get(&id).map(|entry| Arc::clone(&entry)) else { return };
-        if let Err(second) = handle.outbox.complete(slot, reply) {
-            tracing::error!(connection = id.0, "this is a bug: {second}");
-            handle.closed_for.set(Closed::Failure);
-            handle.outbox.advance_to(Stage::Closing);
-        }
+        let closed_for = match handle.outbox.complete(slot, reply) {
+            // As with all that a connection holds: who would hold more while all hold too much is closed.
+            Ok(early_bytes)
+                if early_bytes > HELD_BYTES_FREE && self.held_bytes.load(Ordering::Relaxed) > self.held_bytes_max =>
+            {
+                self.counters.limits.hit(Limit::ConnectionsBytes);
+                PEER_LINES.run(&self.clock, |suppressed| {
+                    tracing::warn!(
+                        connection = id.0,
+                        suppressed,
+                        "connection closed: {early_bytes} bytes of its answers wait for earlier ones, and all connections \
+                         together hold more than {} (riparian.connections.bytes.max)",
+                        self.held_bytes_max
+                    );
+                });
+                Closed::Overload
+            }
+            Ok(_) => return,
+            Err(second) => {
+                tracing::error!(connection = id.0, "this is a bug: {second}");
+                Closed::Failure
+            }
+        };
+        handle.closed_for.set(closed_for);
+        handle.outbox.advance_to(Stage::Closing);
     }
 
     fn wake_at(&self, at: MonoMillis) {

@@ -2,11 +2,17 @@
 //!
 //! **Invariant:** the replies that [`Outbox::take`] hands over belong to slots 0, 1, 2, … without a gap.
 //!
+//! **Invariant:** replies that came early are counted among what all connections hold, until their turn comes or the
+//! outbox is gone.
+//!
 //! It does not know sockets; the connection's task asks it what to write and is woken when there is something new.
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
@@ -21,6 +27,8 @@ struct Slots {
     first: u64,
     /// Replies of the slots from `first` on.
     waiting: VecDeque<Option<Reply>>,
+    /// Their bytes.
+    early_bytes: usize,
 }
 
 impl Slots {
@@ -36,15 +44,25 @@ impl Slots {
         if self.waiting.len() <= index {
             self.waiting.resize_with(index + 1, || None);
         }
-        if self.waiting[index].replace(reply).is_some() {
+        self.early_bytes += bytes_of(&reply);
+        if let Some(before) = self.waiting[index].replace(reply) {
+            self.early_bytes -= bytes_of(&before);
             return Err(SecondReply { slot });
         }
         while let Some(Some(reply)) = self.waiting.front_mut().map(Option::take) {
             self.waiting.pop_front();
             self.first += 1;
+            self.early_bytes -= bytes_of(&reply);
             release(reply);
         }
         Ok(())
+    }
+}
+
+fn bytes_of(reply: &Reply) -> usize {
+    match reply {
+        Reply::Frame { first, rest } => first.len() + rest.iter().map(Bytes::len).sum::<usize>(),
+        Reply::None | Reply::Close => 0,
     }
 }
 
@@ -78,16 +96,36 @@ struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     inner: Mutex<Inner>,
+    /// What all connections hold.
+    held_by_all: Arc<AtomicUsize>,
+}
+
+/// What [`Outbox::take`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// How many slots are complete.
+    pub(crate) completed: u64,
+    pub(crate) stage: Stage,
+    /// Bytes of replies that wait for the ones before them.
+    pub(crate) early_bytes: usize,
 }
 
 impl Outbox {
-    /// Takes the reply of a slot.
-    pub(crate) fn complete(&self, slot: u64, reply: Reply) -> Result<(), SecondReply> {
+    pub(crate) fn new(held_by_all: Arc<AtomicUsize>) -> Self {
+        Self { inner: Mutex::default(), held_by_all }
+    }
+
+    /// Takes the reply of a slot. Returns how many bytes of replies wait for the ones before them.
+    pub(crate) fn complete(&self, slot: u64, reply: Reply) -> Result<usize, SecondReply> {
         let mut guard = self.lock();
         let inner = &mut *guard;
+        if inner.stage == Stage::Closing {
+            // Nothing follows the end.
+            return Ok(0);
+        }
+        let early_before = inner.slots.early_bytes;
         let (parts, stage) = (&mut inner.parts, &mut inner.stage);
         let result = inner.slots.complete(slot, reply, |reply| match reply {
-            // Nothing follows the end.
             Reply::None | Reply::Frame { .. } if *stage == Stage::Closing => {}
             Reply::None => {}
             Reply::Close => *stage = Stage::Closing,
@@ -96,23 +134,39 @@ impl Outbox {
                 parts.extend(rest);
             }
         });
+        let early_bytes = inner.slots.early_bytes;
+        self.note_early(early_before, early_bytes);
         wake(guard);
-        result
+        result.map(|()| early_bytes)
     }
 
     /// Moves the connection towards its end; never back.
     pub(crate) fn advance_to(&self, stage: Stage) {
         let mut inner = self.lock();
         inner.stage = inner.stage.max(stage);
+        if inner.stage == Stage::Closing {
+            let early_before = std::mem::take(&mut inner.slots.early_bytes);
+            inner.slots.waiting = VecDeque::new();
+            self.note_early(early_before, 0);
+        }
         wake(inner);
     }
 
-    /// Moves what is to be written to the end of `out`. Returns how many slots are complete, and the stage.
-    pub(crate) fn take(&self, out: &mut VecDeque<Bytes>) -> (u64, Stage) {
+    /// What is counted of early replies becomes more or less.
+    fn note_early(&self, before: usize, after: usize) {
+        if after > before {
+            self.held_by_all.fetch_add(after - before, Ordering::Relaxed);
+        } else if after < before {
+            self.held_by_all.fetch_sub(before - after, Ordering::Relaxed);
+        }
+    }
+
+    /// Moves what is to be written to the end of `out`.
+    pub(crate) fn take(&self, out: &mut VecDeque<Bytes>) -> Taken {
         let mut inner = self.lock();
         // Dropping the old vector would cost an allocation per reply; it stays small, for it is emptied at each wake.
         out.extend(inner.parts.drain(..));
-        (inner.slots.first, inner.stage)
+        Taken { completed: inner.slots.first, stage: inner.stage, early_bytes: inner.slots.early_bytes }
     }
 
     /// Ready when [`Self::take`] would bring something that the caller, who saw `completed` slots and `stage`, does not know.
@@ -131,6 +185,12 @@ impl Outbox {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Nothing in here panics half-way; a poisoned lock would only spread somebody else's panic.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.note_early(self.lock().slots.early_bytes, 0);
     }
 }
 
@@ -178,7 +238,8 @@ mod tests {
         outbox.complete(1, reply("b")).unwrap();
         outbox.complete(0, Reply::None).unwrap();
         let mut out = VecDeque::new();
-        assert_eq!(outbox.take(&mut out), (2, Stage::Open));
+        let taken = Taken { completed: 2, stage: Stage::Open, early_bytes: 0 };
+        assert_eq!(outbox.take(&mut out), taken);
         assert_eq!(out, [Bytes::from_static(b"b")]);
     }
 
@@ -218,6 +279,40 @@ mod tests {
         outbox.advance_to(Stage::Closing);
         outbox.advance_to(Stage::Draining);
         assert!(outbox.poll_news(&mut ctx, 2, Stage::Open).is_ready());
-        assert_eq!(outbox.take(&mut VecDeque::new()).1, Stage::Closing);
+        assert_eq!(outbox.take(&mut VecDeque::new()).stage, Stage::Closing);
+    }
+
+    /// What is counted of early replies, by the outbox and of all.
+    fn check_early(outbox: &Outbox, held_by_all: &AtomicUsize, expected: usize) {
+        let early_bytes = outbox.take(&mut VecDeque::new()).early_bytes;
+        assert_eq!((early_bytes, held_by_all.load(Ordering::Relaxed)), (expected, expected));
+    }
+
+    #[test]
+    fn replies_that_came_early_are_counted_until_their_turn_comes() {
+        let held_by_all = Arc::new(AtomicUsize::new(0));
+        let outbox = Outbox::new(Arc::clone(&held_by_all));
+        assert_eq!(outbox.complete(1, reply("four")), Ok(4));
+        assert_eq!(outbox.complete(3, reply("eleven more")), Ok(15));
+        check_early(&outbox, &held_by_all, 15);
+        assert_eq!(outbox.complete(3, reply("twice")), Err(SecondReply { slot: 3 }));
+        outbox.complete(0, reply("first")).unwrap();
+        check_early(&outbox, &held_by_all, 5);
+    }
+
+    #[test]
+    fn replies_that_nobody_will_take_are_counted_no_more() {
+        let held_by_all = Arc::new(AtomicUsize::new(0));
+        for stage in [None, Some(Stage::Closing)] {
+            let outbox = Outbox::new(Arc::clone(&held_by_all));
+            outbox.complete(1, reply("four")).unwrap();
+            if let Some(stage) = stage {
+                outbox.advance_to(stage);
+                check_early(&outbox, &held_by_all, 0);
+                assert_eq!(outbox.complete(2, reply("late")), Ok(0));
+            }
+            drop(outbox);
+            assert_eq!(held_by_all.load(Ordering::Relaxed), 0);
+        }
     }
 }

@@ -25,6 +25,7 @@ use tokio::{
 use super::{
     addresses::AddressLimits,
     connection::HeldLimits,
+    counters::Closed,
     hub::Hub,
     listen::{Acceptor, Bound, Limits},
     port::{ConnectionId, Port, Reply},
@@ -146,7 +147,7 @@ struct Server {
 
 impl Server {
     fn start(limits: Limits) -> Self {
-        let hub = Hub::new(Clock::start(), Handle::current());
+        let hub = Hub::new(Clock::start(), Handle::current(), limits.held.all_bytes_max);
         let fake = Arc::new(Fake {
             hub: Arc::clone(&hub),
             connections: AtomicU64::new(0),
@@ -417,6 +418,9 @@ async fn connection_that_ends_by_a_panic_is_gone() {
     let mut peer = server.connect().await;
     peer.send(&["echo-first"]).await;
     peer.expect(&["echo-first"]).await;
+    peer.send(&["hold-second"]).await;
+    send_half(&mut peer, 1000).await;
+    server.fake.until("the second waits", |fake| fake.held() == 1).await;
     drop(peer);
     let is_gone = async {
         while server.acceptor.hub.connection_count() > 0 {
@@ -425,6 +429,9 @@ async fn connection_that_ends_by_a_panic_is_gone() {
     };
     timeout(Duration::from_secs(10), is_gone).await.expect("its place is free");
     server.fake.until("the broker knows", |fake| fake.disconnected.load(Ordering::SeqCst) == 1).await;
+    let Hub { counters, held_bytes, .. } = &*server.acceptor.hub;
+    let left = (counters.in_flight(), held_bytes.load(Ordering::SeqCst));
+    assert_eq!((left, counters.closed(Closed::Failure)), ((0, 0), 1));
 }
 
 /// Half of a request that alone is allowed.
@@ -495,6 +502,62 @@ async fn slow_readers_that_hold_too_much_together_are_closed() {
     };
     timeout(Duration::from_secs(10), closed).await.expect("one is closed");
     assert!(server.hits(Limit::ConnectionUnsentBytes) > 0);
+}
+
+#[tokio::test]
+async fn answers_that_wait_for_an_earlier_one_are_not_made_without_end() {
+    let server = Server::start(LIMITS);
+    let mut peer = server.connect().await;
+    peer.send(&["hold-first"]).await;
+    peer.send(&vec!["big_reply"; 30]).await;
+    let held_by_all = || server.acceptor.hub.held_bytes.load(Ordering::SeqCst);
+    let mut other = server.connect().await;
+    let held_back = async {
+        while server.hits(Limit::ConnectionUnsentBytes) == 0 {
+            other.send(&["echo-other"]).await;
+            other.expect(&["echo-other"]).await;
+        }
+    };
+    timeout(Duration::from_secs(10), held_back).await.expect("the connection is not read");
+    // A few round trips give the first one every chance to go too far.
+    for _ in 0..50 {
+        other.send(&["echo-other"]).await;
+        other.expect(&["echo-other"]).await;
+    }
+    let held = held_by_all();
+    assert!(((4 << 20)..(6 << 20)).contains(&held), "{held} bytes of answers wait");
+    server.fake.release(0);
+    peer.expect(&["hold-first"]).await;
+    for _ in 0..30 {
+        assert_eq!(peer.receive().await.len(), 1 << 20);
+    }
+    drop(peer);
+    server.fake.until("it is gone", |fake| fake.disconnected.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(held_by_all(), 0);
+}
+
+#[tokio::test]
+async fn answers_that_come_before_an_earlier_one_end_the_connection_if_all_hold_too_much() {
+    const FRAME: usize = 100_000;
+    let held = HeldLimits { all_bytes_max: 10 * FRAME, ..LIMITS.held };
+    let server = Server::start(Limits { held, ..LIMITS });
+    let mut peer = server.connect().await;
+    let request = format!("hold{}", "x".repeat(FRAME - 4));
+    peer.send(&["hold-first"]).await;
+    peer.send(&vec![request.as_str(); 50]).await;
+    server.fake.until("all wait", |fake| fake.held() == 51).await;
+    // Whoever brings about all that they waited for does so at once.
+    let held_by_all = || server.acceptor.hub.held_bytes.load(Ordering::SeqCst);
+    let most = (0..50).map(|_| {
+        server.fake.release(1);
+        held_by_all()
+    });
+    let most = most.max().unwrap();
+    assert!(most <= 11 * FRAME, "{most} bytes of answers waited");
+    peer.expect_close().await;
+    server.fake.until("it is gone", |fake| fake.disconnected.load(Ordering::SeqCst) == 1).await;
+    assert_eq!((held_by_all(), server.hits(Limit::ConnectionsBytes)), (0, 1));
+    assert_eq!(server.acceptor.hub.counters.closed(Closed::Overload), 1);
 }
 
 #[tokio::test]
