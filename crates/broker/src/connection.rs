@@ -3,10 +3,10 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
 };
 
-use riparian_types::{GroupId, machine::Waiter};
+use riparian_types::{ClientId, GroupId, machine::Waiter};
 
 use crate::{authorizer::Principal, handlers::fetch::ParkedFetch, shell::ConnectionId};
 
@@ -18,6 +18,8 @@ pub struct Connection {
     client_host: String,
     listener: String,
     principal: Principal,
+    /// That of its first request; nearly all connections name no other.
+    usual_client: OnceLock<ClientId>,
     long_polls: Arc<LongPolls>,
     /// The groups that members have reported to through it.
     groups: Mutex<Vec<GroupId>>,
@@ -107,9 +109,15 @@ impl Connection {
             client_host,
             listener: listener.to_owned(),
             principal: Principal::anonymous(),
+            usual_client: OnceLock::new(),
             long_polls: Arc::default(),
             groups: Mutex::default(),
         }
+    }
+
+    /// Whether this client id is the one that was asked about first.
+    pub(crate) fn is_usual_client(&self, client_id: &ClientId) -> bool {
+        self.usual_client.get_or_init(|| client_id.clone()) == client_id
     }
 
     /// Notes that a member of this group has reported through it.

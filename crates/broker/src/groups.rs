@@ -8,8 +8,8 @@ use std::{
 use riparian_coordinator::codecs::GroupCodec;
 use riparian_group::{
     GroupMachine,
-    command::Command,
-    reply::{Effect, Reply},
+    command::{Command, PlainHeartbeat},
+    reply::{Effect, Reply, StreamsHeartbeatReply},
 };
 use riparian_types::{GroupId, Now, Offset, Uuid, java, machine::Waiter};
 
@@ -68,6 +68,10 @@ impl Hosted for GroupMachine {
 impl Broker {
     /// The number of the shard that serves this group.
     pub(crate) fn group_shard(&self, group: &GroupId) -> usize {
+        self.shard_of(group)
+    }
+
+    fn shard_of(&self, group: &str) -> usize {
         let count = i32::try_from(self.groups.len()).expect("as many as a topic has partitions");
         usize::try_from(java::coordinator_partition(group, count)).expect("never negative")
     }
@@ -86,6 +90,12 @@ impl Broker {
         then: Continuation<GroupMachine>,
     ) {
         self.groups[self.group_shard(group)].ask(self, now, command, then);
+    }
+
+    /// Answers a heartbeat at once whose member is known to have nothing new to hear.
+    pub(crate) fn ask_settled(&self, now: Now, heartbeat: &PlainHeartbeat<'_>) -> Option<StreamsHeartbeatReply> {
+        let host = &self.groups[self.shard_of(heartbeat.group_id)];
+        host.glance(self, now, heartbeat.group_id, |machine, soft| machine.settled_heartbeat(soft, now, heartbeat))
     }
 
     /// Tells a group that a connection of its members was closed.

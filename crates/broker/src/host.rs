@@ -5,6 +5,7 @@
 //! metadata in the order of the calls, whatever threads they came from, so that no change overtakes another.
 
 use std::{
+    borrow::Borrow,
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
@@ -165,6 +166,30 @@ impl<M: Hosted> Host<M> {
         let waiter = inner.waiting.insert(then);
         let outcome = inner.shard.command(now, command(waiter), Some(waiter));
         self.follow(broker, now, inner, outcome);
+    }
+
+    /// Asks the machine what it may be able to answer without a decision ([`Shard::glance`]).
+    pub(crate) fn glance<S: Ord + ?Sized, R>(
+        &self,
+        broker: &Broker,
+        now: Now,
+        scope: &S,
+        look: impl FnOnce(&M, &mut M::Soft) -> Option<R>,
+    ) -> Option<R>
+    where
+        M::Scope: Borrow<S>,
+    {
+        let mut inner = self.lock();
+        match inner.shard.glance(scope, look) {
+            Ok(answer) => {
+                self.set_timer(broker, &mut inner);
+                answer
+            }
+            Err(outcome) => {
+                self.follow(broker, now, inner, outcome);
+                None
+            }
+        }
     }
 
     /// Gives up what waits with this waiter, if it still does, and tells the machine so with this command. Returns what

@@ -3,7 +3,10 @@
 //! **Invariant:** an answer that depends on a scope leaves no earlier than the last record appended for that scope
 //! before the answer was made is durable; it never waits for records of another scope.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    borrow::Borrow,
+    collections::{BTreeMap, VecDeque},
+};
 
 use riparian_types::{
     Offset,
@@ -47,6 +50,14 @@ impl<M: Machine> Gate<M> {
                 self.order.push_back((end, scope));
             }
         }
+    }
+
+    /// Whether an answer that depends on this scope would have to wait.
+    pub(crate) fn holds<S: Ord + ?Sized>(&self, scope: &S) -> bool
+    where
+        M::Scope: Borrow<S>,
+    {
+        self.scope_ends.contains_key(scope)
     }
 
     /// Returns the answer if it may leave at once, keeps it otherwise.

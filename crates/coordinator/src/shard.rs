@@ -12,7 +12,10 @@
 //! A shard is not synchronised and does not wait: whoever owns it holds a lock around it, syncs its log outside that
 //! lock and then calls [`Shard::on_durable`].
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    borrow::Borrow,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use riparian_types::{
     MonoMillis, Now, Offset, WallMillis,
@@ -180,6 +183,28 @@ impl<M: Machine, C: RecordCodec<M>, L: RecordLog> Shard<M, C, L> {
     /// not loaded or fails over the command.
     pub fn command(&mut self, now: Now, command: M::Command, waiter: Option<Waiter>) -> Outcome<M> {
         self.run(now, waiter, |machine, soft| machine.decide(soft, now, command))
+    }
+
+    /// Lets the machine answer at once, without a decision: `look` changes soft state only, and its answer depends on
+    /// `scope`. No answer means that a command must be made of the question; so it is while the shard is not loaded, or
+    /// while records of the scope are not durable yet.
+    ///
+    /// # Errors
+    /// It panicked, and the shard was unloaded.
+    pub fn glance<S: Ord + ?Sized, R>(
+        &mut self,
+        scope: &S,
+        look: impl FnOnce(&M, &mut M::Soft) -> Option<R>,
+    ) -> Result<Option<R>, Outcome<M>>
+    where
+        M::Scope: Borrow<S>,
+    {
+        let Some((machine, soft)) = &mut self.loaded else { return Ok(None) };
+        if self.gate.holds(scope) {
+            return Ok(None);
+        }
+        let answer = catch_unwind(AssertUnwindSafe(|| look(machine, soft)));
+        answer.map_err(|panic| self.unload(format!("panic: {}", panic_text(&*panic))))
     }
 
     /// Handles the timers that are due.

@@ -273,6 +273,39 @@ fn a_failed_append_unloads_the_shard_and_turns_everybody_away() {
 }
 
 #[test]
+fn a_glance_has_no_answer_while_one_would_have_to_wait() {
+    let log = MemLog::default();
+    let mut shard = loaded(&log);
+    let glance = |shard: &mut TestShard, name: &str| {
+        let answer = shard.glance(name, |machine, _| machine.numbers.get(name).copied());
+        answer.unwrap_or_else(|outcome| panic!("{:?}", outcome.unloaded))
+    };
+    ask(&mut shard, 1, |w| Ask::Add(w, "a", 1));
+    log.sync();
+    shard.on_durable();
+    ask(&mut shard, 2, |w| Ask::Add(w, "b", 1));
+    // Records of another scope are nothing to wait for.
+    assert_eq!([glance(&mut shard, "a"), glance(&mut shard, "b"), glance(&mut shard, "c")], [Some(1), None, None]);
+    log.sync();
+    shard.on_durable();
+    assert_eq!(glance(&mut shard, "b"), Some(1));
+    shard.unload("on purpose".to_owned());
+    assert_eq!(glance(&mut shard, "a"), None);
+}
+
+#[test]
+fn a_panic_in_a_glance_unloads_the_shard() {
+    let log = MemLog::default();
+    let mut shard = loaded(&log);
+    ask(&mut shard, 1, |w| Ask::Add(w, "a", 1));
+    let glance = shard.glance("b", |_, _| -> Option<()> { panic!("on purpose") });
+    let Err(outcome) = glance else { panic!("it went well") };
+    assert_eq!(outcome.unloaded.as_deref(), Some("panic: on purpose"));
+    assert_eq!(outcome.turned_away, [Waiter(1)]);
+    assert!(!shard.is_loaded());
+}
+
+#[test]
 fn a_panic_unloads_the_shard_and_nothing_else() {
     let log = MemLog::default();
     let mut shard = loaded(&log);

@@ -222,6 +222,7 @@ impl Play {
                 client_host: metadata.client_host.to_string(),
                 connection: 0,
             },
+            is_usual_client: true,
             support: ClientSupport { heartbeat_v1: true },
             group_id: self.group.into(),
             member_id: member.into(),

@@ -18,7 +18,7 @@ use riparian_group::{
     command::{Command, GroupFilter, OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit, StreamsHeartbeat},
     config::{GroupConfig, GroupOverrides},
     limits::GroupLimits,
-    reply::{Effect, Reply, StreamsHeartbeatReply},
+    reply::{Effect, Reply, StreamsHeartbeatError, StreamsHeartbeatReply},
     streams::InternalTopic,
     telemetry::GroupTelemetry,
 };
@@ -331,9 +331,28 @@ impl World {
     }
 
     fn send(&mut self, group: &'static str, member: &'static str, heartbeat: StreamsHeartbeat, is_lost: bool) {
+        let now = self.driver.now();
+        let settled = heartbeat.plain().and_then(|plain| {
+            self.driver.glance(plain.group_id, |machine, soft| machine.settled_heartbeat(soft, now, &plain))
+        });
+        if let Some(reply) = settled {
+            self.note_answer(group, &reply, true);
+            return self.hear(group, member, Ok(reply), is_lost);
+        }
         let (waiter, step) = self.driver.ask(|waiter| Command::StreamsHeartbeat(waiter, heartbeat.into()));
         self.sent.insert(waiter, (group, member, is_lost));
         self.learn(step, Some(waiter).filter(|_| self.driver.sync_always));
+    }
+
+    fn hear(
+        &mut self,
+        group: &'static str,
+        member: &'static str,
+        reply: Result<StreamsHeartbeatReply, StreamsHeartbeatError>,
+        is_lost: bool,
+    ) {
+        let client = self.client(group, member);
+        if is_lost { client.lost() } else { client.learn(reply) }
     }
 
     fn ask(&mut self, make: impl FnOnce(Waiter) -> Command) {
@@ -364,11 +383,7 @@ impl World {
             if let Ok(reply) = &reply {
                 self.note_answer(group, reply, at_once == Some(waiter));
             }
-            if is_lost {
-                self.client(group, member).lost();
-            } else {
-                self.client(group, member).learn(reply);
-            }
+            self.hear(group, member, reply, is_lost);
         }
         for Effect::CreateInternalTopics { group, topics } in step.effects {
             assert!(topics.iter().all(|topic| topic.partitions > 0), "{topics:?}");

@@ -4,6 +4,7 @@
 //! equals live; and a machine's record means the same after it was bytes.
 
 use std::{
+    borrow::Borrow,
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -192,6 +193,19 @@ impl<M: Machine<Record: PartialEq + Debug> + PartialEq + Debug + 'static, C: Rec
         if self.waiting.remove(&waiter) {
             self.unheard.insert(waiter);
         }
+    }
+
+    /// What the machine may be able to answer without a decision.
+    pub(crate) fn glance<S: Ord + ?Sized, R>(
+        &mut self,
+        scope: &S,
+        look: impl FnOnce(&M, &mut M::Soft) -> Option<R>,
+    ) -> Option<R>
+    where
+        M::Scope: Borrow<S>,
+    {
+        let answer = self.shard.glance(scope, look);
+        answer.unwrap_or_else(|outcome| panic!("unloaded: {:?}", outcome.unloaded))
     }
 
     /// A command that is not answered.

@@ -104,6 +104,8 @@ pub struct Caller {
 pub struct StreamsHeartbeat {
     /// Who sent it.
     pub caller: Caller,
+    /// The client id is the one that the connection's first request named, as it mostly is.
+    pub is_usual_client: bool,
     /// What the sender's version can do.
     pub support: ClientSupport,
     /// The group.
@@ -140,6 +142,25 @@ pub struct StreamsHeartbeat {
     pub task_end_offsets: Option<Vec<TaskOffset>>,
     /// The whole application is to shut down.
     pub shutdown_application: bool,
+}
+
+/// A heartbeat that tells no more than that its member is there.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainHeartbeat<'a> {
+    /// What the sender's version can do.
+    pub support: ClientSupport,
+    /// The number of the connection, as in [`Caller`]; the client id is its usual one.
+    pub connection: u64,
+    /// The group.
+    pub group_id: &'a str,
+    /// The member.
+    pub member_id: &'a str,
+    /// The epoch the member is at.
+    pub member_epoch: MemberEpoch,
+    /// The endpoint map that the member has seen.
+    pub endpoint_information_epoch: i32,
+    /// Static membership.
+    pub instance_id: Option<&'a str>,
 }
 
 /// A join of a classic group as it came.

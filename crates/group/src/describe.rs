@@ -38,7 +38,7 @@ impl GroupMachine {
             return Err(GroupNotFound(text));
         };
         let soft_group = soft.groups.get(group_id).map(Box::as_ref);
-        let configured = soft_group.and_then(|soft_group| soft_group.configured.as_ref());
+        let configured = soft_group.and_then(SoftGroup::configured);
         let ready = configured.filter(|configured| configured.is_ready());
         let topology = group.topology.as_deref().map(|topology| match ready {
             Some(configured) => configured.resolved(topology),

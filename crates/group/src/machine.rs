@@ -301,7 +301,7 @@ impl GroupMachine {
         let Some(topics) = soft.topics.as_mut().filter(|_| !changed.is_empty()) else {
             let newest = soft.newest_topics.1.clone();
             soft.hashes.clear();
-            soft.groups.values_mut().for_each(|group| group.topics_changed = true);
+            soft.groups.values_mut().for_each(|group| group.on_topics_changed());
             // A topic may have been deleted while nobody was here to hear of it.
             for (group_id, group) in &self.groups {
                 group.offsets.replaced_topic_tombstones(group_id, &newest, &mut decision.records);
@@ -323,7 +323,7 @@ impl GroupMachine {
             soft.creations.forget(name);
             for group_id in self.groups_by_topic.get(name).into_iter().flatten() {
                 if let Some(group) = soft.groups.get_mut(group_id) {
-                    group.topics_changed = true;
+                    group.on_topics_changed();
                     if self.config.fast_rebalance {
                         group.arm_refresh(&mut soft.timers, now, group_id);
                     }
@@ -344,7 +344,7 @@ impl GroupMachine {
         let settings = Settings::new(&self.config, Some(&overrides));
         let session_timeout_ms = settings.session_timeout_ms();
         if let Some(group) = soft.groups.get_mut(&group_id) {
-            group.assignment_configs = None;
+            group.on_settings_changed();
             // A shorter session counts from now: heartbeats so far were sent under the longer one. A longer one begins
             // with the next heartbeat.
             for (member_id, member) in group.members.iter_mut() {
@@ -424,6 +424,7 @@ impl Machine for GroupMachine {
     fn decide(&self, soft: &mut GroupSoft, now: Now, command: Command) -> Decision<Self> {
         self.catch_up_lives(soft);
         let decision = self.answer(soft, now, command);
+        Self::unsettle(soft, &decision);
         soft.count_members(&self.config.limits);
         soft.lives.note(&decision.records, now.mono);
         decision
@@ -495,6 +496,7 @@ impl Machine for GroupMachine {
             None if soft.sweep.next.is_some_and(|next| next <= now.mono) => self.sweep(soft, now),
             None => Decision::nothing(),
         };
+        Self::unsettle(soft, &decision);
         soft.count_members(&self.config.limits);
         soft.lives.note(&decision.records, now.mono);
         decision

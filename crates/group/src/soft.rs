@@ -11,7 +11,7 @@ use crate::{
     expiry::Sweep,
     limits::{Counted, GroupLimits},
     record::AssignmentConfigs,
-    streams::{TaskOffset, configured::ConfiguredTopology, metadata_hash::TopicHashes},
+    streams::{TaskOffset, configured::ConfiguredTopology, metadata_hash::TopicHashes, settled::Settled},
     telemetry::Lives,
     timers::{Sessions, Timer, Timers},
 };
@@ -40,19 +40,21 @@ pub struct GroupSoft {
 #[derive(Debug, Default)]
 pub(crate) struct SoftGroup {
     /// `None` until the next heartbeat after a start or a change of topics.
-    pub(crate) configured: Option<Arc<ConfiguredTopology>>,
+    configured: Option<Arc<ConfiguredTopology>>,
     /// A topic that the group requires changed since `configured` was computed.
-    pub(crate) topics_changed: bool,
+    topics_changed: bool,
     /// The settings that a target depends on; `None` after they changed.
-    pub(crate) assignment_configs: Option<AssignmentConfigs>,
+    assignment_configs: Option<AssignmentConfigs>,
     /// The first member that asked the whole application to stop.
-    pub(crate) shutdown_requested_by: Option<MemberId>,
+    shutdown_requested_by: Option<MemberId>,
     /// The version of the endpoint map.
     pub(crate) endpoint_epoch: i32,
     /// Until when the first target is held back.
-    pub(crate) initial_delay: Option<MonoMillis>,
+    initial_delay: Option<MonoMillis>,
     /// When the target is looked at again without a heartbeat.
     refresh: Option<MonoMillis>,
+    /// How often something changed that the answer to a heartbeat may depend on.
+    changes: u32,
     pub(crate) members: SmallMap<MemberId, SoftMember>,
 }
 
@@ -62,6 +64,8 @@ pub(crate) struct SoftMember {
     /// Positions of its state and ends of the changelogs, if it has reported any.
     offsets: Option<Box<ReportedOffsets>>,
     pub(crate) link: Link,
+    /// Its last heartbeat changed nothing.
+    pub(crate) settled: Option<Settled>,
     /// How soon it was told to report again.
     pub(crate) interval_ms: i32,
     /// When it joined; 0 if that was before the machine was loaded.
@@ -214,6 +218,94 @@ impl SoftGroup {
 }
 
 impl SoftGroup {
+    /// How often something changed that the answer to a heartbeat may depend on.
+    pub(crate) const fn changes(&self) -> u32 {
+        self.changes
+    }
+
+    /// Something changed that the answer to a heartbeat may depend on: no member is settled any more.
+    pub(crate) const fn unsettle(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
+    }
+
+    /// The topology as it was configured last.
+    pub(crate) const fn configured(&self) -> Option<&Arc<ConfiguredTopology>> {
+        self.configured.as_ref()
+    }
+
+    /// The same, unless a topic that the group requires changed since.
+    pub(crate) fn configured_now(&self) -> Option<&Arc<ConfiguredTopology>> {
+        self.configured.as_ref().filter(|_| !self.topics_changed)
+    }
+
+    /// Keeps the topology, configured with the topics that there are.
+    pub(crate) fn keep_configured(&mut self, configured: Arc<ConfiguredTopology>) {
+        if self.configured_now().is_none_or(|kept| !Arc::ptr_eq(kept, &configured)) {
+            self.unsettle();
+        }
+        self.configured = Some(configured);
+        self.topics_changed = false;
+    }
+
+    /// A topic that the group requires may have changed.
+    pub(crate) const fn on_topics_changed(&mut self) {
+        self.topics_changed = true;
+        self.unsettle();
+    }
+
+    /// The settings that a target depends on, unless they may have changed.
+    pub(crate) const fn assignment_configs(&self) -> Option<&AssignmentConfigs> {
+        self.assignment_configs.as_ref()
+    }
+
+    /// Keeps the settings that a target depends on.
+    pub(crate) fn keep_assignment_configs(&mut self, configs: AssignmentConfigs) {
+        self.assignment_configs = Some(configs);
+    }
+
+    /// The group's settings changed.
+    pub(crate) fn on_settings_changed(&mut self) {
+        self.assignment_configs = None;
+        self.unsettle();
+    }
+
+    /// The first member that asked the whole application to stop.
+    pub(crate) const fn shutdown_requested_by(&self) -> Option<&MemberId> {
+        self.shutdown_requested_by.as_ref()
+    }
+
+    /// This member asks the whole application to stop.
+    pub(crate) fn request_shutdown(&mut self, member_id: &MemberId) {
+        if self.shutdown_requested_by.is_none() {
+            self.shutdown_requested_by = Some(member_id.clone());
+            self.unsettle();
+        }
+    }
+
+    /// Nobody is left who was to stop.
+    pub(crate) fn forget_shutdown(&mut self) {
+        self.shutdown_requested_by = None;
+        self.unsettle();
+    }
+
+    /// Until when the first target is held back.
+    pub(crate) const fn initial_delay(&self) -> Option<MonoMillis> {
+        self.initial_delay
+    }
+
+    /// Holds back the first target until then.
+    pub(crate) fn begin_initial_delay(&mut self, timers: &mut Timers, deadline: MonoMillis, group_id: &GroupId) {
+        self.initial_delay = Some(deadline);
+        timers.arm(deadline, Timer::InitialDelay(group_id.clone()));
+        self.unsettle();
+    }
+
+    /// The timer came up.
+    pub(crate) const fn end_initial_delay(&mut self) {
+        self.initial_delay = None;
+        self.unsettle();
+    }
+
     /// Has the target looked at again at this time, or before if that was planned.
     pub(crate) fn arm_refresh(&mut self, timers: &mut Timers, at: MonoMillis, group_id: &GroupId) {
         match self.refresh {

@@ -11,6 +11,7 @@ mod partition_counts;
 mod reconcile;
 mod refresh;
 mod response;
+pub(crate) mod settled;
 mod target;
 mod validate;
 

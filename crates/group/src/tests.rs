@@ -7,6 +7,7 @@ mod convert;
 mod driver;
 mod groups;
 mod script;
+mod settled;
 mod simulation;
 mod telemetry;
 mod topics;

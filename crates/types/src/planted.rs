@@ -49,6 +49,8 @@ pub enum Bug {
     ClassicJoinForgotten,
     /// A static classic member that is back goes on with its assignment, but nobody writes down its new id.
     ClassicTakeOverUnrecorded,
+    /// A member whose heartbeats once changed nothing is told the same for ever.
+    SettledForEver,
 }
 
 impl Bug {
@@ -75,6 +77,7 @@ impl Bug {
         Self::ClassicSessionsWithoutEnd,
         Self::ClassicJoinForgotten,
         Self::ClassicTakeOverUnrecorded,
+        Self::SettledForEver,
     ];
 }
 

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use riparian_group::{
-    command::{Caller, ClientSupport, Command, StreamsHeartbeat},
+    command::{Caller, ClientSupport, Command, PlainHeartbeat, StreamsHeartbeat},
     reply::{Reply, StreamsHeartbeatError, StreamsHeartbeatReply},
     streams,
 };
@@ -38,6 +38,12 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     reader.finish()?;
     if let Err((code, text)) = check(&ctx, &request) {
         ctx.reply(&refusal(code, text));
+        return Ok(());
+    }
+    let settled = plain(&ctx, &request).and_then(|heartbeat| ctx.broker.ask_settled(ctx.now, &heartbeat));
+    if let Some(reply) = settled {
+        let member_id = reply.member_id.clone();
+        ctx.reply(&success(&member_id, reply));
         return Ok(());
     }
     let group = GroupId::from(&*request.group_id);
@@ -105,6 +111,48 @@ fn topic_names<'a>(subtopology: &'a req::Subtopology<'_>) -> impl Iterator<Item 
     plain.chain(repartition).chain(changelogs)
 }
 
+/// What the sender's version can do.
+const fn support(ctx: &Context<'_>) -> ClientSupport {
+    ClientSupport { heartbeat_v1: ctx.version() >= 1 }
+}
+
+/// The request, if it tells no more than that its member is there.
+fn plain<'a>(ctx: &Context<'_>, request: &'a StreamsGroupHeartbeatRequest<'_>) -> Option<PlainHeartbeat<'a>> {
+    let StreamsGroupHeartbeatRequest {
+        group_id,
+        member_id,
+        member_epoch,
+        endpoint_information_epoch,
+        instance_id,
+        rack_id: None,
+        rebalance_timeout_ms: -1,
+        topology: None,
+        active_tasks: None,
+        standby_tasks: None,
+        warmup_tasks: None,
+        process_id: None,
+        user_endpoint: None,
+        client_tags: None,
+        task_offsets: None,
+        task_end_offsets: None,
+        shutdown_application: false,
+        ..
+    } = request
+    else {
+        return None;
+    };
+    let is_plain = *member_epoch > MemberEpoch::JOIN.0 && ctx.connection.is_usual_client(&ctx.client_id);
+    is_plain.then(|| PlainHeartbeat {
+        support: support(ctx),
+        connection: ctx.connection.id().0,
+        group_id,
+        member_id,
+        member_epoch: MemberEpoch(*member_epoch),
+        endpoint_information_epoch: *endpoint_information_epoch,
+        instance_id: instance_id.as_deref(),
+    })
+}
+
 fn command(ctx: &Context<'_>, group_id: GroupId, request: StreamsGroupHeartbeatRequest<'_>) -> StreamsHeartbeat {
     StreamsHeartbeat {
         caller: Caller {
@@ -112,7 +160,8 @@ fn command(ctx: &Context<'_>, group_id: GroupId, request: StreamsGroupHeartbeatR
             client_host: ctx.connection.client_host().to_owned(),
             connection: ctx.connection.id().0,
         },
-        support: ClientSupport { heartbeat_v1: ctx.version() >= 1 },
+        is_usual_client: ctx.connection.is_usual_client(&ctx.client_id),
+        support: support(ctx),
         group_id,
         member_id: MemberId::from(&*request.member_id),
         member_epoch: MemberEpoch(request.member_epoch),

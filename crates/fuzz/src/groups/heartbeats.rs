@@ -109,6 +109,7 @@ impl Client {
     fn heartbeat(&self, group: &str, member: &str) -> StreamsHeartbeat {
         StreamsHeartbeat {
             caller: caller(connection(member)),
+            is_usual_client: true,
             support: ClientSupport { heartbeat_v1: true },
             group_id: group.into(),
             member_id: member.into(),

@@ -80,13 +80,14 @@ impl GroupMachine {
 }
 
 /// A member joins or reports.
-fn beat(
+pub(super) fn beat(
     machine: &GroupMachine,
     soft: &mut GroupSoft,
     now: Now,
     mut heartbeat: StreamsHeartbeat,
 ) -> Result<Outcome, StreamsHeartbeatError> {
     let is_join = heartbeat.member_epoch == MemberEpoch::JOIN;
+    let plain = heartbeat.plain().map(|plain| plain.settled());
     if is_join {
         heartbeat.group_id = machine.known_id(heartbeat.group_id);
     }
@@ -107,13 +108,13 @@ fn beat(
         membership::admit(group, &heartbeat, owned.as_ref(), |holder| {
             machine.config.fence_restarted_processes && soft.is_closed(&group_id, holder)
         })?;
-    let stored = member.map(|member| Arc::clone(&member.metadata)).unwrap_or_default();
+    let stored = member.map_or_else(Cow::default, |member| Cow::Borrowed(&*member.metadata));
     let is_new = member.is_none();
     let start = start_of(member, replaced.is_some());
     if let Some(replaced) = &replaced {
         membership::replacement_records(group, &heartbeat, replaced, &stored, &start, &mut records);
     }
-    let told = membership::told(&stored, &heartbeat).or_else(|| is_new.then(|| (*stored).clone()));
+    let told = membership::told(&stored, &heartbeat).or_else(|| is_new.then(|| stored.clone().into_owned()));
     let metadata = told.as_ref().unwrap_or(&stored);
     let mut is_changed = false;
     if let Some(told) = &told {
@@ -143,7 +144,7 @@ fn beat(
     validate::check_offsets(heartbeat.task_end_offsets.as_deref())?;
 
     // Whether the group becomes another one by that.
-    let configs = match soft_group.and_then(|soft_group| soft_group.assignment_configs.as_ref()) {
+    let configs = match soft_group.and_then(SoftGroup::assignment_configs) {
         Some(configs) => Cow::Borrowed(configs),
         None => Cow::Owned(machine.shared_configs(settings.assignment_configs())),
     };
@@ -155,7 +156,7 @@ fn beat(
     // warm-ups); without warm-ups the refined target is the target.
 
     // Where everybody shall go.
-    let running_delay = soft_group.and_then(|soft_group| soft_group.initial_delay);
+    let running_delay = soft_group.and_then(SoftGroup::initial_delay);
     let new_delay = (group.state() == GroupState::Empty && running_delay.is_none())
         .then(|| settings.initial_rebalance_delay_ms())
         .filter(|&delay_ms| delay_ms > 0)
@@ -235,7 +236,7 @@ fn beat(
     }
     let partitions_by_user_endpoint = (endpoint_epoch != heartbeat.endpoint_information_epoch)
         .then(|| endpoint_map(group, &configured, replaced.as_ref(), (&member_id, metadata, &progress.assigned)));
-    let shutdown_requested_by = (soft_group.and_then(|soft_group| soft_group.shutdown_requested_by.as_ref()))
+    let shutdown_requested_by = (soft_group.and_then(SoftGroup::shutdown_requested_by))
         .or_else(|| heartbeat.shutdown_application.then_some(&member_id));
     let statuses = Statuses {
         settings: &settings,
@@ -285,7 +286,7 @@ fn beat(
     let session_timeout_ms = settings.session_timeout_ms();
     let rebalance_timeout_ms = metadata.rebalance_timeout_ms;
     let configs =
-        soft_group.is_none_or(|soft_group| soft_group.assignment_configs.is_none()).then(|| configs.into_owned());
+        soft_group.is_none_or(|soft_group| soft_group.assignment_configs().is_none()).then(|| configs.into_owned());
     if existing.is_none() {
         soft.remove_classic(&group_id);
     }
@@ -294,18 +295,16 @@ fn beat(
         Some(soft_group) => soft_group,
         None => groups.entry(group_id.clone()).or_default(),
     };
-    soft_group.configured = Some(Arc::clone(&configured));
-    soft_group.topics_changed = false;
-    if configs.is_some() {
-        soft_group.assignment_configs = configs;
+    soft_group.keep_configured(Arc::clone(&configured));
+    if let Some(configs) = configs {
+        soft_group.keep_assignment_configs(configs);
     }
-    if heartbeat.shutdown_application && soft_group.shutdown_requested_by.is_none() {
-        soft_group.shutdown_requested_by = Some(member_id.clone());
+    if heartbeat.shutdown_application {
+        soft_group.request_shutdown(&member_id);
     }
     soft_group.endpoint_epoch = endpoint_epoch;
     if let Some(deadline) = new_delay {
-        soft_group.initial_delay = Some(deadline);
-        timers.arm(deadline, Timer::InitialDelay(group_id.clone()));
+        soft_group.begin_initial_delay(timers, deadline, &group_id);
     }
     if machine.config.fast_rebalance
         && let Some(wait_ms) = wait_ms
@@ -315,6 +314,7 @@ fn beat(
     if let Some(replaced) = &replaced {
         soft_group.remove_member(timers, &group_id, replaced);
     }
+    let changes = soft_group.changes();
     let soft_member = match soft_group.members.get_mut(&member_id) {
         Some(soft_member) => soft_member,
         None => soft_group.members.get_or_insert_with(member_id.clone(), SoftMember::default),
@@ -336,6 +336,13 @@ fn beat(
     }
     soft_member.keep_offsets(heartbeat.task_offsets, heartbeat.task_end_offsets);
     let effect = creations.request(now.mono, &group_id, &configured.missing);
+    let says_nothing = pace == Pace::Stable
+        && reply.statuses.is_empty()
+        && reply.tasks.is_none()
+        && reply.partitions_by_user_endpoint.is_none()
+        && reply.member_epoch == heartbeat.member_epoch;
+    let settled = plain.filter(|_| says_nothing && records.is_empty() && effect.is_none());
+    soft_member.settled = settled.map(|settled| settled.as_of(changes));
     if is_join {
         machine.look_for_ghosts(soft, now, &group_id, &metadata.process_id);
     }
@@ -459,7 +466,7 @@ impl SoftGroup {
     ) {
         self.remove_member(timers, group_id, member_id);
         if is_last {
-            self.shutdown_requested_by = None;
+            self.forget_shutdown();
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn leave(
     };
     if heartbeat.shutdown_application {
         let soft_group = soft.groups.entry(group_id.clone()).or_default();
-        soft_group.shutdown_requested_by.get_or_insert_with(|| member_id.clone());
+        soft_group.request_shutdown(member_id);
     }
     if let Some(instance) = &heartbeat.instance_id {
         match group.static_members.get(instance) {

@@ -35,7 +35,7 @@ pub(super) fn configure(
     topology: &Topology,
     ids: &SubtopologyIds,
 ) -> Result<Arc<ConfiguredTopology>, StreamsHeartbeatError> {
-    let kept = |soft_group: &SoftGroup| soft_group.configured.clone().filter(|_| !soft_group.topics_changed);
+    let kept = |soft_group: &SoftGroup| soft_group.configured_now().cloned();
     let of_alike = || {
         let mut alike = machine.groups_alike(topology).filter(|(_, _, other)| other.ids == *ids);
         alike.find_map(|(group_id, _, _)| kept(soft_groups.get(group_id)?))
@@ -98,7 +98,7 @@ impl GroupMachine {
     /// The initial rebalance delay is over: the target is computed for whoever has joined.
     pub(crate) fn on_initial_delay(&self, soft: &mut GroupSoft, now: Now, group_id: &GroupId) -> Decision<Self> {
         if let Some(soft_group) = soft.groups.get_mut(group_id) {
-            soft_group.initial_delay = None;
+            soft_group.end_initial_delay();
         }
         self.refresh(soft, now, group_id)
     }
@@ -127,7 +127,7 @@ impl GroupMachine {
             (configured, self.shared_configs(settings.assignment_configs()))
         } else {
             // Kafka's timer takes both as the last heartbeat left them.
-            let Some(configured) = soft_group.configured.clone() else { return decision };
+            let Some(configured) = soft_group.configured().cloned() else { return decision };
             (configured, group.last_assignment_configs.clone())
         };
         let Some(soft_group) = soft.groups.get_mut(group_id) else { return decision };
@@ -138,7 +138,7 @@ impl GroupMachine {
         let epoch = metadata.as_ref().map_or(group.epoch, |metadata| metadata.epoch);
         let mut records = Vec::new();
         records.extend(metadata.map(|value| Record::StreamsGroupMetadata(group_id.clone(), Some(value))));
-        if epoch.0 > group.assignment_epoch.0 && soft_group.initial_delay.is_none() {
+        if epoch.0 > group.assignment_epoch.0 && soft_group.initial_delay().is_none() {
             if let Some(wait_ms) = wait_ms(group, &settings, now) {
                 soft_group.arm_refresh(&mut soft.timers, now.mono.plus_ms(wait_ms), group_id);
             } else {
@@ -157,10 +157,9 @@ impl GroupMachine {
             }
         }
         if self.config.fast_rebalance {
-            soft_group.assignment_configs = Some(configs);
-            soft_group.topics_changed = false;
+            soft_group.keep_assignment_configs(configs);
             decision.effects.extend(soft.creations.request(now.mono, group_id, &configured.missing));
-            soft_group.configured = Some(configured);
+            soft_group.keep_configured(configured);
         }
         decision.records = records;
         decision

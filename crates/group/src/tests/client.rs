@@ -33,8 +33,10 @@ impl Client {
             caller: Caller {
                 client_id: "client".into(),
                 client_host: self.host.clone().unwrap_or_else(|| "/127.0.0.1".into()),
-                connection: 0,
+                // Whoever comes from elsewhere does so over another connection.
+                connection: self.host.iter().flat_map(|host| host.bytes()).map(u64::from).sum(),
             },
+            is_usual_client: true,
             support: ClientSupport { heartbeat_v1: true },
             group_id: group.into(),
             member_id: member.into(),

@@ -45,6 +45,8 @@ pub(crate) fn heartbeat(request: &script::Heartbeat) -> StreamsHeartbeat {
             client_host: request.client_host.clone().unwrap_or_else(|| THIS_MACHINE.into()),
             connection: request.connection,
         },
+        // One connection does not come from two hosts.
+        is_usual_client: request.client_host.is_none(),
         support: ClientSupport { heartbeat_v1: request.version != Some(0) },
         group_id: name(&request.group_id),
         member_id: request.member_id.as_str().into(),

@@ -78,6 +78,8 @@ pub(crate) struct Driver {
     overrides: BTreeMap<GroupId, crate::config::GroupOverrides>,
     epochs: BTreeMap<GroupId, GroupEpoch>,
     waiters: u64,
+    /// How many heartbeats were answered because their members were settled.
+    pub(crate) settled: u64,
     /// Answers to commands that had to wait for them.
     pub(crate) answers: BTreeMap<Waiter, Reply>,
     /// Commands that nobody has answered yet.
@@ -109,6 +111,7 @@ impl Driver {
             overrides: BTreeMap::new(),
             epochs: BTreeMap::new(),
             waiters: 0,
+            settled: 0,
             answers: BTreeMap::new(),
             waiting: BTreeSet::new(),
             replay_always: true,
@@ -130,6 +133,13 @@ impl Driver {
         let command = make(waiter);
         if is_answered(&command) {
             self.waiting.insert(waiter);
+        }
+        if let Command::StreamsHeartbeat(_, heartbeat) = &command
+            && let Some(plain) = heartbeat.plain()
+            && let Some(reply) = self.machine.settled_heartbeat(&mut self.soft, now, &plain)
+        {
+            self.settled += 1;
+            return self.carry_out(waiter, Decision::reply(waiter, None, Reply::StreamsHeartbeat(Ok(reply))));
         }
         let decision = self.machine.decide(&mut self.soft, now, command);
         self.carry_out(waiter, decision)
