@@ -2,11 +2,15 @@
 //!
 //! Readers see everything below the high watermark, which is the durable end. Without transactions the last stable
 //! offset is the same.
+//! A partition that is asked for several times is answered once, as the last of them wants it.
+//! A fetch that waits looks at what is new when there is something new, and reads for its answer when that is enough:
+//! whoever waits for much must not make every append dear.
 //! Gaps: no fetch sessions (session id 0 is always answered, and clients then send full requests, KIP-227); no
 //! preferred replicas.
 
 use std::{
     borrow::Cow,
+    collections::{BTreeMap, btree_map::Entry},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -14,7 +18,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use riparian_log::{ReadError, Unavailable};
+use riparian_log::{PartitionLog, ReadError, Unavailable};
 use riparian_protocol::{
     ApiKey, ErrorCode,
     messages::{
@@ -51,6 +55,15 @@ struct Ask {
     /// The partition, or why it can't be read.
     partition: Result<Arc<Partition>, ErrorCode>,
     current_leader_epoch: i32,
+    seen: Seen,
+}
+
+/// How far a fetch that waits has looked, so that its next look costs what is new since.
+#[derive(Clone, Copy)]
+struct Seen {
+    next: Offset,
+    /// What it would be answered with so far.
+    bytes: usize,
 }
 
 struct TopicAsk {
@@ -95,7 +108,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         ctx.reply(&FetchResponse { error_code, ..Default::default() });
         return Ok(());
     }
-    let topics = request
+    let topics: Vec<_> = request
         .topics
         .iter()
         .map(|topic| {
@@ -115,6 +128,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                     bytes_max: usize::try_from(ask.partition_max_bytes).unwrap_or(0),
                     partition,
                     current_leader_epoch: ask.current_leader_epoch,
+                    seen: Seen { next: Offset(ask.fetch_offset), bytes: 0 },
                 }
             });
             let partitions = partitions.collect();
@@ -128,7 +142,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         to: ctx.to,
         bytes_min: usize::try_from(request.min_bytes.min(bytes_max)).unwrap_or(0),
         bytes_max: usize::try_from(bytes_max).unwrap_or(0),
-        topics,
+        topics: each_once(topics),
     };
     let wait_ms = request.max_wait_ms.min(WAIT_MAX_MS);
     match fetch.evaluate(wait_ms <= 0) {
@@ -136,6 +150,42 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         None => park(&ctx, fetch, wait_ms),
     }
     Ok(())
+}
+
+/// Every topic and partition once, where it came first and as it came last.
+fn each_once(mut topics: Vec<TopicAsk>) -> Vec<TopicAsk> {
+    if topics.len() > 1 {
+        let mut places = BTreeMap::new();
+        let mut once: Vec<TopicAsk> = Vec::new();
+        for topic in topics {
+            match places.entry((topic.name.clone(), topic.id)) {
+                Entry::Vacant(place) => {
+                    place.insert(once.len());
+                    once.push(topic);
+                }
+                Entry::Occupied(place) => once[*place.get()].partitions.extend(topic.partitions),
+            }
+        }
+        topics = once;
+    }
+    for topic in &mut topics {
+        if topic.partitions.is_sorted_by(|ask, next| ask.index < next.index) {
+            continue;
+        }
+        let mut places = BTreeMap::new();
+        let mut once: Vec<Ask> = Vec::new();
+        for ask in std::mem::take(&mut topic.partitions) {
+            match places.entry(ask.index) {
+                Entry::Vacant(place) => {
+                    place.insert(once.len());
+                    once.push(ask);
+                }
+                Entry::Occupied(place) => once[*place.get()] = ask,
+            }
+        }
+        topic.partitions = once;
+    }
+    topics
 }
 
 fn park(ctx: &Context<'_>, fetch: Fetch, wait_ms: i32) {
@@ -194,7 +244,8 @@ impl ParkedFetch {
 
     fn answer(&self, broker: &Broker, whatever: bool) {
         let mut guard = self.lock();
-        let Some(answers) = guard.as_ref().and_then(|fetch| fetch.evaluate(whatever)) else {
+        let due = guard.as_mut().and_then(|fetch| (whatever || fetch.has_enough()).then_some(fetch));
+        let Some(answers) = due.and_then(|fetch| fetch.evaluate(true)) else {
             return;
         };
         let fetch = guard.take();
@@ -230,6 +281,19 @@ impl Fetch {
             answers.push(partitions);
         }
         (must_answer || read >= self.bytes_min).then_some(answers)
+    }
+
+    /// Whether it is to be answered now, by what is new since it was asked last.
+    fn has_enough(&mut self) -> bool {
+        let mut missing = self.bytes_min;
+        for ask in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+            match ask.look(missing) {
+                Ok(bytes) if bytes < missing => missing -= bytes,
+                // Enough, or an error to report.
+                Ok(_) | Err(_) => return true,
+            }
+        }
+        false
     }
 
     fn reply(&self, broker: &Broker, answers: &[Vec<Answer>]) {
@@ -269,17 +333,35 @@ impl Ask {
         Answer { data, records }
     }
 
+    /// How many bytes there are for it; as many as are missing will do.
+    fn look(&mut self, missing: usize) -> Result<usize, ErrorCode> {
+        let partition = self.partition.as_ref().map_err(|code| *code)?;
+        let log = partition.log();
+        let end = readable_end(&log)?;
+        if self.from < log.start_offset() || self.from > end {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        // The first batch is sent whatever its size.
+        let most = missing.min(self.bytes_max.max(1));
+        let Seen { next, bytes } = &mut self.seen;
+        while *next < end && *bytes < most {
+            let read = log.read(*next, end, most - *bytes, false).map_err(|_| ErrorCode::KafkaStorageError)?;
+            if read.too_large {
+                *bytes = most;
+            } else if read.next_offset > *next {
+                (*next, *bytes) = (read.next_offset, *bytes + read.bytes.len());
+            } else {
+                break;
+            }
+        }
+        Ok(*bytes)
+    }
+
     fn read_into(&self, data: &mut PartitionData<'_>, left: usize, at_least_one: bool) -> Result<Bytes, ErrorCode> {
         let partition = self.partition.as_ref().map_err(|code| *code)?;
         offset_for_leader_epoch::check(self.current_leader_epoch, partition.leader_epoch())?;
         let log = partition.log();
-        match log.unavailable() {
-            // The topic was deleted while the fetch waited.
-            Some(Unavailable::Closed) => return Err(ErrorCode::UnknownTopicOrPartition),
-            Some(Unavailable::Damaged) => return Err(ErrorCode::KafkaStorageError),
-            Some(_) | None => {}
-        }
-        let durable_end = if planted::is_in(Bug::UndurableVisible) { log.end_offset() } else { log.durable_end() };
+        let durable_end = readable_end(&log)?;
         data.high_watermark = durable_end.0;
         data.last_stable_offset = durable_end.0;
         data.log_start_offset = log.start_offset().0;
@@ -298,6 +380,17 @@ impl Ask {
                 Err(ErrorCode::KafkaStorageError)
             }
         }
+    }
+}
+
+/// Up to where a log can be read.
+fn readable_end(log: &PartitionLog) -> Result<Offset, ErrorCode> {
+    match log.unavailable() {
+        // The topic was deleted while the fetch waited.
+        Some(Unavailable::Closed) => Err(ErrorCode::UnknownTopicOrPartition),
+        Some(Unavailable::Damaged) => Err(ErrorCode::KafkaStorageError),
+        Some(_) | None if planted::is_in(Bug::UndurableVisible) => Ok(log.end_offset()),
+        Some(_) | None => Ok(log.durable_end()),
     }
 }
 
