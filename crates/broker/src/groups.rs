@@ -21,6 +21,25 @@ use crate::{
     shell::ConnectionId,
 };
 
+/// How often one request may name a group; clients do it once. What is told of a group may be large.
+const NAMED_MAX: usize = 10;
+
+/// The groups that a request has named.
+#[derive(Debug, Default)]
+pub(crate) struct Named(BTreeMap<String, usize>);
+
+impl Named {
+    /// Names a group; false if that was done too often.
+    pub(crate) fn may_be_named(&mut self, group: &str) -> bool {
+        let count = match self.0.get_mut(group) {
+            Some(count) => count,
+            None => self.0.entry(group.to_owned()).or_default(),
+        };
+        *count += 1;
+        *count <= NAMED_MAX
+    }
+}
+
 impl Hosted for GroupMachine {
     type Codec = GroupCodec;
     type Snapshot = ();

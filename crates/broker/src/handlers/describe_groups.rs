@@ -15,7 +15,7 @@ use riparian_wire::{DecodeError, Reader};
 
 use crate::{
     authorizer::{Operation, Resource},
-    groups::{GROUP_OPERATIONS, GroupQuestion},
+    groups::{GROUP_OPERATIONS, GroupQuestion, Named},
     handlers::Api,
     host::Unavailable,
     request::Context,
@@ -34,9 +34,14 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let mut response = DescribeGroupsResponse::default();
     let mut questions: Vec<(usize, GroupQuestion)> = Vec::new();
     let mut asked = Vec::new();
+    let mut named = Named::default();
     for id in &request.groups {
         if !ctx.allows(Operation::Describe, Resource::Group(id)) {
             response.groups.push(refusal(id, ErrorCode::GroupAuthorizationFailed));
+            continue;
+        }
+        if !named.may_be_named(id) {
+            response.groups.push(refusal(id, ErrorCode::InvalidRequest));
             continue;
         }
         let group = GroupId::from(&**id);

@@ -1,6 +1,12 @@
 //! OffsetFetch (key 9, versions 1 to 10): how far groups have read. From version 8 on for several groups at once.
+//!
+//! A topic or partition that is asked for several times is answered once, and a group only so often: an answer must stay
+//! in proportion to its request.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+};
 
 use riparian_group::{
     command::{Command, OffsetFetch},
@@ -22,7 +28,7 @@ use riparian_wire::{DecodeError, Reader};
 use crate::{
     Broker,
     authorizer::{Operation, Resource},
-    groups::GroupQuestion,
+    groups::{GroupQuestion, Named},
     handlers::Api,
     host::Unavailable,
     request::Context,
@@ -75,7 +81,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                     id: topic.topic_id,
                     partitions: topic.partition_indexes,
                 });
-                topics.collect()
+                each_once(topics.collect())
             }),
         });
         groups.collect()
@@ -87,17 +93,22 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                 id: Uuid::ZERO,
                 partitions: topic.partition_indexes,
             });
-            topics.collect()
+            each_once(topics.collect())
         });
         let group = GroupId::from(&*request.group_id);
         vec![Ask { group, member_id: None, member_epoch: MemberEpoch(-1), topics }]
     };
     let mut questions: Vec<(usize, GroupQuestion)> = Vec::new();
-    // Groups that may not be described never reach a machine; the others are answered in order.
-    let mut refused = vec![false; asks.len()];
-    for (index, ask) in asks.iter().enumerate() {
+    // What is refused never reaches a machine; the others are answered in order.
+    let mut refused = vec![None; asks.len()];
+    let mut named = Named::default();
+    for (ask, refused) in asks.iter().zip(&mut refused) {
         if !ctx.allows(Operation::Describe, Resource::Group(&ask.group)) {
-            refused[index] = true;
+            *refused = Some(ErrorCode::GroupAuthorizationFailed);
+            continue;
+        }
+        if !named.may_be_named(&ask.group) {
+            *refused = Some(ErrorCode::InvalidRequest);
             continue;
         }
         let known = |topic: &AskTopic| {
@@ -119,13 +130,35 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     ctx.broker.ask_groups(ctx.now, questions, answer, move |broker, found| {
         let mut found = found.into_iter();
         let answers = asks.into_iter().zip(refused).map(|(ask, refused)| {
-            let outcome = if refused { Some(Err(ErrorCode::GroupAuthorizationFailed)) } else { found.next() };
-            ask.answer(broker, outcome.unwrap_or(Err(ErrorCode::UnknownServerError)))
+            let outcome = refused.map_or_else(|| found.next(), |code| Some(Err(code)));
+            ask.answer(broker, version, outcome.unwrap_or(Err(ErrorCode::UnknownServerError)))
         });
         let response = response(version, answers.collect());
         broker.reply(to, &response);
     });
     Ok(())
+}
+
+/// Every topic and partition once, where it came first.
+fn each_once(topics: Vec<AskTopic>) -> Vec<AskTopic> {
+    let mut places = BTreeMap::new();
+    let mut once: Vec<AskTopic> = Vec::new();
+    for topic in topics {
+        match places.entry((topic.asked_name.clone(), topic.id)) {
+            Entry::Vacant(place) => {
+                place.insert(once.len());
+                once.push(topic);
+            }
+            Entry::Occupied(place) => once[*place.get()].partitions.extend(topic.partitions),
+        }
+    }
+    for AskTopic { partitions, .. } in &mut once {
+        if !partitions.is_sorted_by(|partition, next| partition < next) {
+            let mut seen = BTreeSet::new();
+            partitions.retain(|partition| seen.insert(*partition));
+        }
+    }
+    once
 }
 
 type Found = Result<Vec<(TopicName, Vec<FetchedOffset>)>, ErrorCode>;
@@ -154,10 +187,14 @@ fn error_code(error: &OffsetFetchError) -> ErrorCode {
 }
 
 impl Ask {
-    fn answer(self, broker: &Broker, found: Found) -> Answer {
+    fn answer(self, broker: &Broker, version: i16, found: Found) -> Answer {
         let found = match found {
             Ok(found) => found,
-            Err(code) => return Answer { group: self.group, code: code as i16, topics: Vec::new() },
+            Err(code) => {
+                // Version 1 has no place for an error of the whole.
+                let topics = if version < 2 { self.refused(code) } else { Vec::new() };
+                return Answer { group: self.group, code: code as i16, topics };
+            }
         };
         let topics = match self.topics {
             Some(asked) => {
@@ -186,6 +223,16 @@ impl Ask {
         };
         Answer { group: self.group, code: 0, topics }
     }
+
+    /// An error for every partition.
+    fn refused(&self, code: ErrorCode) -> Vec<AnswerTopic> {
+        let topics = self.topics.iter().flatten().map(|topic| AnswerTopic {
+            name: topic.asked_name.clone(),
+            id: topic.id,
+            partitions: topic.partitions.iter().map(|index| Err((*index, code))).collect(),
+        });
+        topics.collect()
+    }
 }
 
 fn response(version: i16, answers: Vec<Answer>) -> OffsetFetchResponse<'static> {
@@ -200,7 +247,7 @@ fn response(version: i16, answers: Vec<Answer>) -> OffsetFetchResponse<'static> 
             });
         } else {
             response.error_code = answer.code;
-            response.topics = answer.topics.into_iter().map(|topic| old_topic(topic, version, answer.code)).collect();
+            response.topics = answer.topics.into_iter().map(|topic| old_topic(topic)).collect();
         }
     }
     response
@@ -226,7 +273,7 @@ fn new_topic(topic: AnswerTopic) -> OffsetFetchResponseTopics<'static> {
     }
 }
 
-fn old_topic(topic: AnswerTopic, version: i16, code: i16) -> OffsetFetchResponseTopic<'static> {
+fn old_topic(topic: AnswerTopic) -> OffsetFetchResponseTopic<'static> {
     let partitions = topic.partitions.into_iter().map(|partition| {
         let parts = parts(partition);
         OffsetFetchResponsePartition {
@@ -234,8 +281,7 @@ fn old_topic(topic: AnswerTopic, version: i16, code: i16) -> OffsetFetchResponse
             committed_offset: parts.offset,
             committed_leader_epoch: parts.leader_epoch,
             metadata: Some(Cow::Owned(parts.metadata)),
-            // Version 1 has no place for an error of the whole.
-            error_code: if version < 2 && code != 0 { code } else { parts.code },
+            error_code: parts.code,
             ..Default::default()
         }
     });

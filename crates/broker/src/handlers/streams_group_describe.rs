@@ -18,7 +18,7 @@ use riparian_wire::{DecodeError, Reader};
 
 use crate::{
     authorizer::{Operation, Resource},
-    groups::{GROUP_OPERATIONS, GroupQuestion},
+    groups::{GROUP_OPERATIONS, GroupQuestion, Named},
     handlers::Api,
     host::Unavailable,
     request::Context,
@@ -35,6 +35,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let mut response = StreamsGroupDescribeResponse::default();
     let mut questions: Vec<(usize, GroupQuestion)> = Vec::new();
     let mut asked = Vec::new();
+    let mut named = Named::default();
     for id in &request.group_ids {
         if !ctx.broker.request_config.serves_streams_groups {
             let text = texts::NO_STREAMS_GROUPS.to_owned();
@@ -45,6 +46,8 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
             Some(ErrorCode::InvalidGroupId)
         } else if !ctx.allows(Operation::Describe, Resource::Group(id)) {
             Some(ErrorCode::GroupAuthorizationFailed)
+        } else if !named.may_be_named(id) {
+            Some(ErrorCode::InvalidRequest)
         } else {
             None
         };
