@@ -110,6 +110,8 @@ pub enum Limit {
     HttpConnections,
     /// How long a connection to the HTTP address may take.
     HttpTime,
+    /// How long the head of a request to the HTTP address may be, and of how many headers.
+    HttpHead,
     /// `max.message.bytes` of a topic.
     MessageBytes,
     /// `offset.metadata.max.bytes`.
@@ -118,7 +120,7 @@ pub enum Limit {
 
 impl Limit {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Connections,
         Self::ConnectionsPerIp,
         Self::ConnectionRate,
@@ -129,6 +131,7 @@ impl Limit {
         Self::RequestBytes,
         Self::HttpConnections,
         Self::HttpTime,
+        Self::HttpHead,
         Self::MessageBytes,
         Self::OffsetMetadataBytes,
     ];
@@ -146,6 +149,7 @@ impl Limit {
             Self::RequestBytes => "socket.request.max.bytes",
             Self::HttpConnections => "http connections",
             Self::HttpTime => "http time",
+            Self::HttpHead => "http head",
             Self::MessageBytes => "max.message.bytes",
             Self::OffsetMetadataBytes => "offset.metadata.max.bytes",
         }

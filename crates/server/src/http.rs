@@ -201,12 +201,16 @@ async fn answer(stream: TcpStream, router: Router, state: Arc<State>, _place: Ow
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .keep_alive(false)
+        // Whoever has said all that it wants to say still listens.
+        .half_close(true)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     match timeout(CONNECTION_TIME_MAX, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             if error.is_timeout() {
                 state.limits.hit(Limit::HttpTime);
+            } else if error.is_parse_too_large() {
+                state.limits.hit(Limit::HttpHead);
             }
             tracing::debug!("HTTP connection ended: {error}");
         }

@@ -1,7 +1,7 @@
 //! HTTP clients that mean no good: they are bounded, and the rest of the server does not notice them.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use riparian_tests::{Connection, Scrape, Server, create_topic_request, http_get};
@@ -67,6 +67,8 @@ fn requests_that_are_none_or_too_large_are_refused_at_once() {
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer:?}");
     }
     check(&[b"GET /healthz HTTP/1.1\r\n".as_slice(), &b"A: b\r\n".repeat(65), b"\r\n"].concat(), "431");
+    let refused = Scrape::take(port).value("riparian_limit_hits_total", &[("limit", "http head")]);
+    assert_eq!(refused, Some(3.0));
     check(b"POST /metrics HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n", "405");
     check(b"GET /nowhere HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n", "404");
     assert_eq!(answer_to(port, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "", "there is no HTTP/2");
@@ -74,6 +76,18 @@ fn requests_that_are_none_or_too_large_are_refused_at_once() {
     assert_eq!(http_get(port, "/version").status, 200);
     let grown = server.resident_kib().saturating_sub(before);
     assert!(grown < 4096, "{grown} KiB more");
+}
+
+#[test]
+fn whoever_sends_nothing_after_its_request_is_answered() {
+    let server = Server::start(&[]);
+    for path in ["/healthz", "/metrics"] {
+        let mut stream = open(server.http_port());
+        stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).expect("the request is taken");
+        stream.shutdown(Shutdown::Write).expect("the connection is open");
+        let answer = rest(stream);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer:?}");
+    }
 }
 
 #[test]

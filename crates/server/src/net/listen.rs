@@ -123,31 +123,39 @@ impl<P: Port> Acceptor<P> {
     pub(crate) async fn run(self: Arc<Self>, name: String, listener: TcpListener, mut stop: watch::Receiver<bool>) {
         let mut tasks = JoinSet::new();
         let mut rate = Rate::new(self.limits.connections_per_second);
-        let mut has_turn = false;
         loop {
-            if !has_turn && let Err(pause) = rate.take(self.hub.clock.now().mono) {
-                // Who comes too soon waits where the kernel keeps those that are not accepted yet.
-                self.hub.counters.limits.hit(Limit::ConnectionRate);
-                tokio::select! {
-                    () = sleep(pause) => continue,
-                    () = stopped(&mut stop) => break,
-                }
-            }
-            has_turn = true;
             tokio::select! {
-                accepted = listener.accept() => {
-                    has_turn = false;
-                    match accepted {
-                        Ok((stream, peer)) => self.accept(&name, stream, peer, &mut tasks),
-                        Err(error) => self.accept_failed(&error).await,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => {
+                        if !self.has_turn(&mut rate, &mut stop).await {
+                            break;
+                        }
+                        self.accept(&name, stream, peer, &mut tasks);
                     }
-                }
+                    Err(error) => self.accept_failed(&error).await,
+                },
                 Some(_) = tasks.join_next() => {}
                 () = stopped(&mut stop) => break,
             }
         }
         drop(listener);
         while tasks.join_next().await.is_some() {}
+    }
+
+    /// Who comes too soon waits, and behind it others where the kernel keeps those that are not accepted yet. False: the
+    /// server stops.
+    async fn has_turn(&self, rate: &mut Rate, stop: &mut watch::Receiver<bool>) -> bool {
+        let mut has_waited = false;
+        while let Err(pause) = rate.take(self.hub.clock.now().mono) {
+            if !std::mem::replace(&mut has_waited, true) {
+                self.hub.counters.limits.hit(Limit::ConnectionRate);
+            }
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = stopped(stop) => return false,
+            }
+        }
+        true
     }
 
     fn accept(&self, name: &str, stream: TcpStream, peer: SocketAddr, tasks: &mut JoinSet<()>) {

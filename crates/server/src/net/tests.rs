@@ -386,6 +386,21 @@ async fn an_address_has_no_more_connections_than_it_may_have() {
 }
 
 #[tokio::test]
+async fn connections_within_the_rate_hit_no_limit() {
+    for allowed in 0..3 {
+        let server = Server::start(Limits { connections_per_second: allowed, ..LIMITS });
+        for _ in 0..allowed {
+            let mut peer = server.connect().await;
+            for _ in 0..20 {
+                peer.send(&["echo-peer"]).await;
+                peer.expect(&["echo-peer"]).await;
+            }
+        }
+        assert_eq!(server.hits(Limit::ConnectionRate), 0, "{allowed} allowed");
+    }
+}
+
+#[tokio::test]
 async fn connections_beyond_the_rate_wait() {
     let server = Server::start(Limits { connections_per_second: 2, ..LIMITS });
     for _ in 0..5 {
