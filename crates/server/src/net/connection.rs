@@ -38,7 +38,8 @@ use riparian_broker::telemetry::Limit;
 use tokio::{
     io::{AsyncRead, Interest, ReadBuf},
     net::TcpStream,
-    time::timeout,
+    runtime,
+    time::sleep,
 };
 
 use super::{
@@ -96,6 +97,8 @@ enum End {
 pub(crate) struct Task<P: Port> {
     pub(crate) port: Arc<P>,
     pub(crate) clock: Clock,
+    /// Where timers run: the thread that serves the connection has none.
+    pub(crate) timers: runtime::Handle,
     pub(crate) counters: Arc<ConnectionCounters>,
     pub(crate) connection: Arc<P::Connection>,
     pub(crate) handle: Arc<Handle>,
@@ -252,7 +255,14 @@ impl<P: Port> Task<P> {
         });
         if io.is_held_back && !io.hurried {
             // Nothing tells of an end behind bytes that are not read.
-            let _ = timeout(HELD_BACK_LOOK, news).await;
+            let timer = {
+                let _entered = self.timers.enter();
+                sleep(HELD_BACK_LOOK)
+            };
+            tokio::select! {
+                () = news => {}
+                () = timer => {}
+            }
         } else {
             news.await;
         }

@@ -3,6 +3,7 @@
 //! **Invariant:** calls from the broker never block and never call back into it on the same stack.
 
 use std::{
+    hash::{BuildHasherDefault, Hasher},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -29,7 +30,7 @@ const NEVER: u64 = u64::MAX;
 pub(crate) struct Hub {
     pub(crate) clock: Clock,
     pub(crate) counters: Arc<ConnectionCounters>,
-    connections: DashMap<ConnectionId, Arc<Handle>>,
+    connections: DashMap<ConnectionId, Arc<Handle>, BuildHasherDefault<NumberHasher>>,
     pub(crate) addresses: Arc<Addresses>,
     /// What all connections hold of unfinished requests and unsent answers.
     pub(crate) held_bytes: Arc<AtomicUsize>,
@@ -40,7 +41,27 @@ pub(crate) struct Hub {
     wake_sooner: Notify,
     /// Since when the broker is at what was due; [`NEVER`] while it is not.
     on_time_since: AtomicU64,
-    runtime: runtime::Handle,
+    /// Where timers run, and work that blocks.
+    pub(crate) runtime: runtime::Handle,
+}
+
+/// Spreads numbers that are counted up and that no peer chooses: multiplied by an odd number as large as the golden ratio
+/// makes it, neighbours lie far apart.
+#[derive(Default)]
+pub(crate) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
 }
 
 /// A connection's place among all; whatever ends its task, it is gone from there.
@@ -60,7 +81,7 @@ impl Hub {
         Arc::new(Self {
             clock,
             counters: Arc::default(),
-            connections: DashMap::new(),
+            connections: DashMap::default(),
             addresses: Arc::default(),
             held_bytes: Arc::default(),
             held_bytes_max,

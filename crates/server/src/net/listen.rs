@@ -207,6 +207,7 @@ impl<P: Port> Acceptor<P> {
         let task = Task {
             port: Arc::clone(&self.port),
             clock: self.hub.clock,
+            timers: self.hub.runtime.clone(),
             counters: Arc::clone(counters),
             connection,
             handle,

@@ -89,7 +89,10 @@ struct Inner {
     slots: Slots,
     parts: Vec<Bytes>,
     stage: Stage,
+    /// Of the connection's task, when it waited last.
     waker: Option<Waker>,
+    /// The task waits, as far as is known: it need not be woken while it is at its work, and looks again before it waits.
+    is_waiting: bool,
 }
 
 /// See the module.
@@ -166,6 +169,7 @@ impl Outbox {
         let mut inner = self.lock();
         // Dropping the old vector would cost an allocation per reply; it stays small, for it is emptied at each wake.
         out.extend(inner.parts.drain(..));
+        inner.is_waiting = false;
         Taken { completed: inner.slots.first, stage: inner.stage, early_bytes: inner.slots.early_bytes }
     }
 
@@ -175,6 +179,7 @@ impl Outbox {
         if inner.slots.first != completed || inner.stage != stage {
             return Poll::Ready(());
         }
+        inner.is_waiting = true;
         match &mut inner.waker {
             Some(waker) => waker.clone_from(ctx.waker()),
             None => inner.waker = Some(ctx.waker().clone()),
@@ -196,7 +201,7 @@ impl Drop for Outbox {
 
 /// Unlocks, then wakes the connection's task if it waits.
 fn wake(mut inner: MutexGuard<'_, Inner>) {
-    let waker = inner.waker.take();
+    let waker = if std::mem::take(&mut inner.is_waiting) { inner.waker.take() } else { None };
     drop(inner);
     if let Some(waker) = waker {
         waker.wake();
@@ -264,6 +269,34 @@ mod tests {
         assert_eq!(outbox.complete(0, reply("b")), Err(SecondReply { slot: 0 }));
         outbox.complete(2, reply("c")).unwrap();
         assert_eq!(outbox.complete(2, reply("d")), Err(SecondReply { slot: 2 }));
+    }
+
+    /// It takes what has come, or finds it when it is about to wait.
+    #[test]
+    fn a_task_at_its_work_is_not_woken() {
+        struct Count(AtomicUsize);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&count));
+        let mut ctx = Context::from_waker(&waker);
+        let outbox = Outbox::default();
+        let woken = || count.0.load(Ordering::Relaxed);
+        assert!(outbox.poll_news(&mut ctx, 0, Stage::Open).is_pending());
+        outbox.complete(0, reply("a")).unwrap();
+        outbox.complete(1, reply("b")).unwrap();
+        assert_eq!(woken(), 1);
+        let taken = outbox.take(&mut VecDeque::new());
+        outbox.complete(2, reply("c")).unwrap();
+        assert_eq!((taken.completed, woken()), (2, 1));
+        assert!(outbox.poll_news(&mut ctx, 2, Stage::Open).is_ready());
+        outbox.take(&mut VecDeque::new());
+        assert!(outbox.poll_news(&mut ctx, 3, Stage::Open).is_pending());
+        outbox.advance_to(Stage::Draining);
+        assert_eq!(woken(), 2);
     }
 
     #[test]

@@ -42,8 +42,8 @@ impl Workers {
         let (stop, stopped) = watch::channel(());
         let mut workers = Vec::new();
         for number in 0..count {
-            // Timers too: a connection that is held back looks now and then whether its peer is still there.
-            let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+            // No timers: they would be looked at around every wait, and hardly anybody needs one.
+            let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
             workers.push(Worker::new(runtime.handle().clone()));
             let mut stopped = stopped.clone();
             let serve = move || runtime.block_on(async { while stopped.changed().await.is_ok() {} });
