@@ -17,12 +17,12 @@ use riparian_metadata::{
 use riparian_protocol::ErrorCode;
 use riparian_records::TimestampType;
 use riparian_types::{
-    GroupId, Now, Offset, PartitionCount, PartitionIndex, ProducerId, TopicName, Uuid, limits, topic,
+    GroupId, Now, Offset, PartitionCount, PartitionIndex, ProducerId, TopicName, Uuid, limits, machine::Waiter, topic,
 };
 
 use crate::{
     Broker, Wake,
-    host::Hosted,
+    host::{Continuation, Hosted, Unavailable},
     partition::{Owner, Partition},
 };
 
@@ -242,6 +242,23 @@ impl Broker {
         Uuid::from_random(luck.next_u64(), luck.next_u64())
     }
 
+    /// Asks for a change on behalf of a client, and counts the limits that keep it from being made.
+    pub(crate) fn change_metadata(
+        &self,
+        now: Now,
+        command: impl FnOnce(Waiter) -> Command,
+        then: Continuation<MetadataMachine>,
+    ) {
+        let counted = move |broker: &Self, now: Now, answer: Result<Reply, Unavailable>| {
+            let exceeded = answer.as_ref().map(Reply::limits_exceeded).unwrap_or_default();
+            for growing in exceeded {
+                broker.telemetry.limits().hit(growing.into());
+            }
+            then(broker, now, answer);
+        };
+        self.metadata.ask(self, now, command, Box::new(counted));
+    }
+
     /// Creates topics that a client asked the metadata of, with the server's defaults, and goes on whatever came of it.
     pub(crate) fn create_missing_topics(&self, now: Now, names: Vec<TopicName>, then: Box<dyn FnOnce(&Self) + Send>) {
         let topics = names.into_iter().map(|name| NewTopic {
@@ -253,8 +270,7 @@ impl Broker {
             configs: Vec::new(),
         });
         let create = CreateTopics { topics: topics.collect(), validate_only: false };
-        self.metadata.ask(
-            self,
+        self.change_metadata(
             now,
             |waiter| Command::CreateTopics(waiter, create),
             Box::new(move |broker, _, _| then(broker)),
@@ -273,8 +289,7 @@ impl Broker {
             configs: topic.configs.into_iter().map(|(key, value)| (key, Some(value))).collect(),
         });
         let create = CreateTopics { topics: topics.collect(), validate_only: false };
-        self.metadata.ask(
-            self,
+        self.change_metadata(
             now,
             |waiter| Command::CreateTopics(waiter, create),
             Box::new(move |broker, now, answer| {

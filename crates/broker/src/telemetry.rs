@@ -16,6 +16,7 @@ pub use riparian_group::{
     },
 };
 use riparian_log::Appended;
+use riparian_metadata::reply::Growing;
 use riparian_protocol::{ApiKey, ErrorCode};
 use riparian_types::{
     Now, Offset,
@@ -116,11 +117,33 @@ pub enum Limit {
     MessageBytes,
     /// `offset.metadata.max.bytes`.
     OffsetMetadataBytes,
+    /// `riparian.topics.max`.
+    Topics,
+    /// `riparian.partitions.max`.
+    Partitions,
+    /// The partitions of one topic.
+    TopicPartitions,
+    /// The partitions that one request creates.
+    RequestPartitions,
+    /// Groups that have configs of their own.
+    ConfiguredGroups,
+}
+
+impl From<Growing> for Limit {
+    fn from(growing: Growing) -> Self {
+        match growing {
+            Growing::Topics => Self::Topics,
+            Growing::Partitions => Self::Partitions,
+            Growing::TopicPartitions => Self::TopicPartitions,
+            Growing::RequestPartitions => Self::RequestPartitions,
+            Growing::ConfiguredGroups => Self::ConfiguredGroups,
+        }
+    }
 }
 
 impl Limit {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 18] = [
         Self::Connections,
         Self::ConnectionsPerIp,
         Self::ConnectionRate,
@@ -134,6 +157,11 @@ impl Limit {
         Self::HttpHead,
         Self::MessageBytes,
         Self::OffsetMetadataBytes,
+        Self::Topics,
+        Self::Partitions,
+        Self::TopicPartitions,
+        Self::RequestPartitions,
+        Self::ConfiguredGroups,
     ];
 
     /// Its name: the configuration key, where there is one.
@@ -152,6 +180,11 @@ impl Limit {
             Self::HttpHead => "http head",
             Self::MessageBytes => "max.message.bytes",
             Self::OffsetMetadataBytes => "offset.metadata.max.bytes",
+            Self::Topics => "riparian.topics.max",
+            Self::Partitions => "riparian.partitions.max",
+            Self::TopicPartitions => "partitions of a topic",
+            Self::RequestPartitions => "partitions of a request",
+            Self::ConfiguredGroups => "configured groups",
         }
     }
 }

@@ -35,6 +35,34 @@ pub enum Reply {
     Unavailable(Unavailable),
 }
 
+impl Reply {
+    /// The limits that kept what was asked for from being done, each as often as it did.
+    pub fn limits_exceeded(&self) -> Vec<Growing> {
+        fn of<T, R, E>(results: &[(T, Result<R, E>)], limit: fn(&E) -> Option<Growing>) -> Vec<Growing> {
+            results.iter().filter_map(|(_, result)| limit(result.as_ref().err()?)).collect()
+        }
+        match self {
+            Self::CreateTopics(results) => of(results, |error| match error {
+                CreateTopicError::Limit(limit) => Some(limit.what),
+                _ => None,
+            }),
+            Self::CreatePartitions(results) => of(results, |error| match error {
+                CreatePartitionsError::Limit(limit) => Some(limit.what),
+                _ => None,
+            }),
+            Self::AlterConfigs(results) => of(results, |error| match error {
+                AlterConfigsError::Limit(limit) => Some(limit.what),
+                _ => None,
+            }),
+            Self::Bootstrap
+            | Self::EnsureInternalTopic(_)
+            | Self::DeleteTopics(_)
+            | Self::AllocateProducerIds(_)
+            | Self::Unavailable(_) => Vec::new(),
+        }
+    }
+}
+
 /// Something to be done elsewhere, once the records stand in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -313,18 +341,55 @@ impl fmt::Display for InvalidAssignment {
     }
 }
 
+/// What may not grow without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growing {
+    /// `riparian.topics.max`.
+    Topics,
+    /// `riparian.partitions.max`.
+    Partitions,
+    /// The partitions of one topic.
+    TopicPartitions,
+    /// The partitions that one request creates.
+    RequestPartitions,
+    /// Groups that have configs of their own.
+    ConfiguredGroups,
+}
+
+impl Growing {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Topics => "topics",
+            Self::Partitions => "partitions",
+            Self::TopicPartitions => "partitions of one topic",
+            Self::RequestPartitions => "partitions in one request",
+            Self::ConfiguredGroups => "groups with configs of their own",
+        }
+    }
+
+    /// The configuration key of its limit, if that can be set.
+    pub const fn key(self) -> Option<&'static str> {
+        match self {
+            Self::Topics => Some("riparian.topics.max"),
+            Self::Partitions => Some("riparian.partitions.max"),
+            Self::TopicPartitions | Self::RequestPartitions | Self::ConfiguredGroups => None,
+        }
+    }
+}
+
 /// Something would grow beyond its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitExceeded {
     /// What would.
-    pub what: &'static str,
+    pub what: Growing,
     /// How much of it is allowed.
     pub max: i64,
 }
 
 impl fmt::Display for LimitExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "too many {}: at most {} are allowed", self.what, self.max)
+        write!(f, "too many {}: at most {} are allowed", self.what.text(), self.max)?;
+        self.what.key().map_or(Ok(()), |key| write!(f, " ({key})"))
     }
 }
 

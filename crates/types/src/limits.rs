@@ -27,10 +27,6 @@ pub const GROUP_TASKS_MAX: u32 = 1_000_000;
 pub const GROUP_PLACEMENTS_MAX: u64 = 16_000_000;
 /// Most member ids of one classic group that were handed out and whose members have not joined yet (KIP-394).
 pub const GROUP_PENDING_JOINS_MAX: usize = 10_000;
-/// Most topics.
-pub const TOPICS_MAX: usize = 100_000;
-/// Most partitions of all topics together.
-pub const PARTITIONS_MAX: i64 = 1_000_000;
 /// Most partitions that one request may create, as in Kafka.
 pub const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
 /// Longest value of a configuration key, in bytes, as in Kafka.

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use riparian_protocol::messages::{
-    JoinGroupRequest, ProduceRequest, StreamsGroupHeartbeatRequest,
+    CreateTopicsRequest, IncrementalAlterConfigsRequest, JoinGroupRequest, ProduceRequest,
+    StreamsGroupHeartbeatRequest,
+    create_topics_request::CreatableTopic,
+    incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
     join_group_request::JoinGroupRequestProtocol,
     produce_request::{PartitionProduceData, TopicProduceData},
     streams_group_heartbeat_request::{KeyValue, Subtopology, Topology},
@@ -29,6 +32,11 @@ const METADATA: i16 = 3;
 /// As many as one classic group keeps.
 const PENDING_JOINS_MAX: usize = 10_000;
 
+/// As many as may have configs of their own.
+const CONFIGURED_GROUPS_MAX: usize = 100_000;
+/// The type of a group's configs.
+const GROUP: i8 = 32;
+
 /// Those that other tests of this suite exceed.
 const ELSEWHERE: [&str; 6] = [
     "connections.max.idle.ms",
@@ -42,7 +50,7 @@ const ELSEWHERE: [&str; 6] = [
 /// The limit, what it is set to, and what exceeds it.
 type Case = (&'static str, &'static str, fn(&Server));
 
-const CASES: [Case; 13] = [
+const CASES: [Case; 18] = [
     ("group.streams.max.size", "1", |server| {
         assert_eq!(join(server, "g", "first", "in", ""), (0, String::new()));
         check_says(&join(server, "g", "second", "in", ""), GROUP_MAX_SIZE_REACHED, "group.streams.max.size");
@@ -88,6 +96,54 @@ const CASES: [Case; 13] = [
         let answer = connect(server.port()).call_version(&request, 9).expect("the server answers");
         let error = answer.decode().expect("an answer").responses[0].partition_responses[0].error_code;
         assert_eq!(error, MESSAGE_TOO_LARGE);
+    }),
+    ("riparian.topics.max", "2", |server| {
+        // One is there.
+        assert_eq!(create(server, &[("second", 1), ("third", 1)]), [0, POLICY_VIOLATION]);
+        // Nor is one made because somebody asks about it.
+        let body = [&1i32.to_be_bytes()[..], &[0, 5], b"other"].concat();
+        let mut connection = Connection::open(server.port());
+        connection.send_frame(&request(METADATA, 1, 1, &body));
+        assert!(connection.read_frame().is_some());
+        let hits =
+            Scrape::take(server.http_port()).value("riparian_limit_hits_total", &[("limit", "riparian.topics.max")]);
+        assert_eq!(hits, Some(2.0));
+    }),
+    ("riparian.partitions.max", "10", |server| {
+        assert_eq!(create(server, &[("a", 5), ("b", 5), ("c", 4)]), [0, POLICY_VIOLATION, 0]);
+        // Those of the server's own topic are not counted, and groups are served.
+        commit_offset(server.port(), "g");
+    }),
+    ("partitions of a topic", "", |server| {
+        assert_eq!(create(server, &[("a", 10_001), ("b", 1)]), [POLICY_VIOLATION, 0]);
+    }),
+    ("partitions of a request", "", |server| {
+        assert_eq!(create(server, &[("a", 10_000), ("b", 1)]), [0, POLICY_VIOLATION]);
+    }),
+    ("configured groups", "", |server| {
+        let mut connection = connect(server.port());
+        let codes = |from: usize, count: usize| {
+            let resources = (from..from + count).map(|number| AlterConfigsResource {
+                resource_type: GROUP,
+                resource_name: format!("g{number}").into(),
+                configs: vec![AlterableConfig {
+                    name: "streams.num.standby.replicas".into(),
+                    value: Some("1".into()),
+                    ..Default::default()
+                }],
+                ..Default::default()
+            });
+            IncrementalAlterConfigsRequest { resources: resources.collect(), ..Default::default() }
+        };
+        let mut refused = |request: &IncrementalAlterConfigsRequest<'_>| {
+            let answer = connection.call(request).expect("an answer");
+            let answer = answer.decode().expect("one");
+            answer.responses.iter().filter(|response| response.error_code == POLICY_VIOLATION).count()
+        };
+        for step in 0..10 {
+            assert_eq!(refused(&codes(step * CONFIGURED_GROUPS_MAX / 10, CONFIGURED_GROUPS_MAX / 10)), 0);
+        }
+        assert_eq!(refused(&codes(CONFIGURED_GROUPS_MAX - 1, 2)), 1);
     }),
     ("offset.metadata.max.bytes", "10", |server| {
         assert_eq!(try_commit(server.port(), "g", "eleven here"), OFFSET_METADATA_TOO_LARGE);
@@ -163,6 +219,19 @@ fn no_limit_is_without_a_test() {
     let told = Scrape::take(server.http_port()).label_values("riparian_limit_hits_total", "limit");
     let tested: BTreeSet<String> = CASES.iter().map(|case| case.0).chain(ELSEWHERE).map(str::to_owned).collect();
     assert_eq!(told, tested);
+}
+
+/// Creates topics with so many partitions; the error of each.
+fn create(server: &Server, topics: &[(&'static str, i32)]) -> Vec<i16> {
+    let topics = topics.iter().map(|&(name, num_partitions)| CreatableTopic {
+        name: name.into(),
+        num_partitions,
+        replication_factor: 1,
+        ..Default::default()
+    });
+    let request = CreateTopicsRequest { topics: topics.collect(), timeout_ms: 10_000, ..Default::default() };
+    let answer = connect(server.port()).call(&request).expect("the server answers");
+    answer.decode().expect("an answer").topics.iter().map(|topic| topic.error_code).collect()
 }
 
 fn check_says((code, text): &(i16, String), expected: i16, key: &str) {

@@ -45,8 +45,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let to = ctx.to;
     let names: Vec<TopicName> = topics.iter().map(|topic| topic.name.clone()).collect();
     let create = CreatePartitions { topics, validate_only: request.validate_only };
-    ctx.broker.metadata.ask(
-        ctx.broker,
+    ctx.broker.change_metadata(
         ctx.now,
         |waiter| Command::CreatePartitions(waiter, create),
         Box::new(move |broker, _, answer| {

@@ -45,8 +45,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let (to, validate_only) = (ctx.to, request.validate_only);
     let names: Vec<TopicName> = topics.iter().map(|topic| topic.name.clone()).collect();
     let create = CreateTopics { topics, validate_only };
-    ctx.broker.metadata.ask(
-        ctx.broker,
+    ctx.broker.change_metadata(
         ctx.now,
         |waiter| Command::CreateTopics(waiter, create),
         Box::new(move |broker, _, answer| {

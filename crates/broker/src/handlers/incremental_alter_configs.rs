@@ -45,8 +45,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let to = ctx.to;
     let names: Vec<ConfigResource> = resources.iter().map(|resource| resource.resource.clone()).collect();
     let alter = AlterConfigs { resources, validate_only: request.validate_only };
-    ctx.broker.metadata.ask(
-        ctx.broker,
+    ctx.broker.change_metadata(
         ctx.now,
         |waiter| Command::AlterConfigs(waiter, alter),
         Box::new(move |broker, _, answer| {

@@ -99,10 +99,23 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
         "How many groups have metrics of their own; the rest is only in the totals, and a metric says how many that are.",
     ),
     own(
+        "riparian.partitions.max",
+        Kind::int(1),
+        "1000000",
+        "Most partitions of all topics together, but for the server's own. A topic or partitions that would be more are \
+         refused; each takes about 1 KiB of memory.",
+    ),
+    own(
         "riparian.replication.cap",
         Kind::Bool,
         "true",
         "What becomes of a `replication.factor` or `min.insync.replicas` above 1: `true` counts it as 1 and warns once per \
          topic, `false` refuses it as Kafka does when there are too few brokers.",
+    ),
+    own(
+        "riparian.topics.max",
+        Kind::int(1),
+        "100000",
+        "Most topics, but for the server's own. Further ones are refused; topics that are there stay.",
     ),
 ];

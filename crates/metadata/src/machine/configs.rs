@@ -17,7 +17,7 @@ use crate::{
     command::{AlterConfigs, AlterOperation, AlterResource, ConfigChange},
     config::{self, ConfigError, ConfigKey, ConfigMap, ConfigValue, Scope, check_group_configs},
     record::{ConfigRecord, Record},
-    reply::{AlterConfigsError, Effect, LimitExceeded, Reply, Warning},
+    reply::{AlterConfigsError, Effect, Growing, LimitExceeded, Reply, Warning},
 };
 
 /// What a command has changed so far, by kind of resource.
@@ -88,7 +88,7 @@ impl MetadataMachine {
         }
         let new_group = scope == Scope::Group && before.is_empty() && !after.is_empty();
         if new_group && self.image.configured_group_count() + changed.new_groups >= CONFIGURED_GROUPS_MAX {
-            let (what, max) = ("groups with configs of their own", CONFIGURED_GROUPS_MAX as i64);
+            let (what, max) = (Growing::ConfiguredGroups, CONFIGURED_GROUPS_MAX as i64);
             return Err(AlterConfigsError::Limit(LimitExceeded { what, max }));
         }
         changed.new_groups += usize::from(new_group);

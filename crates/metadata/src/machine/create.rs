@@ -8,7 +8,7 @@ use alloc::{
 
 use riparian_types::{
     NodeId, PartitionCount, PartitionIndex, TopicName, Uuid,
-    limits::{PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, TOPIC_PARTITIONS_MAX, TOPICS_MAX},
+    limits::{PARTITIONS_PER_REQUEST_MAX, TOPIC_PARTITIONS_MAX},
     topic,
 };
 
@@ -18,7 +18,9 @@ use crate::{
     command::{CreateTopics, EnsureInternalTopic, InternalTopic, NewTopic},
     config::{ConfigError, ConfigMap, check_topic_configs},
     record::{ConfigRecord, Record, TopicRecord},
-    reply::{CreateTopicError, CreatedTopic, Effect, InvalidAssignment, LimitExceeded, Reply, TopicChange, Warning},
+    reply::{
+        CreateTopicError, CreatedTopic, Effect, Growing, InvalidAssignment, LimitExceeded, Reply, TopicChange, Warning,
+    },
 };
 
 /// What a command has created so far.
@@ -133,7 +135,9 @@ impl MetadataMachine {
         let (mut configs, mut capped) = self.checked_configs(&topic)?;
         let partitions = self.partition_count(&topic)?;
         capped.0 = self.replication_factor(&topic)?;
-        self.check_limits(created, partitions)?;
+        if !topic::is_internal(name) {
+            self.check_limits(created, partitions)?;
+        }
 
         created.names.insert(unified, name.clone());
         created.ids.insert(*id);
@@ -195,7 +199,7 @@ impl MetadataMachine {
         match count {
             ..1 => Err(CreateTopicError::InvalidPartitions { count, max }),
             count if count > max => {
-                Err(CreateTopicError::Limit(LimitExceeded { what: "partitions of one topic", max: max.into() }))
+                Err(CreateTopicError::Limit(LimitExceeded { what: Growing::TopicPartitions, max: max.into() }))
             }
             count => Ok(count),
         }
@@ -247,15 +251,29 @@ impl MetadataMachine {
         let limit = |what, max| Err(CreateTopicError::Limit(LimitExceeded { what, max }));
         let in_request = created.partitions + i64::from(partitions);
         if in_request > PARTITIONS_PER_REQUEST_MAX {
-            return limit("partitions in one request", PARTITIONS_PER_REQUEST_MAX);
+            return limit(Growing::RequestPartitions, PARTITIONS_PER_REQUEST_MAX);
         }
-        if self.image.partition_count() + in_request > PARTITIONS_MAX {
-            return limit("partitions", PARTITIONS_MAX);
-        }
-        if self.image.topic_count() + created.ids.len() >= TOPICS_MAX {
-            return limit("topics", TOPICS_MAX as i64);
+        self.check_partitions(in_request).map_err(CreateTopicError::Limit)?;
+        let (topics, _) = self.clients_topics();
+        let max = i64::from(self.settings.properties.int("riparian.topics.max"));
+        if topics + created.ids.len() as i64 >= max {
+            return limit(Growing::Topics, max);
         }
         Ok(())
+    }
+
+    /// Whether there may be so many more partitions.
+    pub(super) fn check_partitions(&self, more: i64) -> Result<(), LimitExceeded> {
+        let (_, partitions) = self.clients_topics();
+        let max = i64::from(self.settings.properties.int("riparian.partitions.max"));
+        if partitions + more > max { Err(LimitExceeded { what: Growing::Partitions, max }) } else { Ok(()) }
+    }
+
+    /// How many topics and partitions there are but for the server's own.
+    fn clients_topics(&self) -> (i64, i64) {
+        let own = self.image.topic(topic::CONSUMER_OFFSETS);
+        let (topics, partitions) = own.map_or((0, 0), |topic| (1, i64::from(topic.partitions.0)));
+        (self.image.topic_count() as i64 - topics, self.image.partition_count() - partitions)
     }
 }
 

@@ -4,14 +4,14 @@ use alloc::{collections::BTreeSet, vec::Vec};
 
 use riparian_types::{
     PartitionCount, TopicName,
-    limits::{PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, TOPIC_PARTITIONS_MAX},
+    limits::{PARTITIONS_PER_REQUEST_MAX, TOPIC_PARTITIONS_MAX},
     topic,
 };
 
 use super::{Batch, MetadataMachine};
 use crate::{
     command::{CreatePartitions, MorePartitions},
-    reply::{CreatePartitionsError, InvalidAssignment, LimitExceeded, Reply, TopicChange},
+    reply::{CreatePartitionsError, Growing, InvalidAssignment, LimitExceeded, Reply, TopicChange},
 };
 
 impl MetadataMachine {
@@ -52,7 +52,7 @@ impl MetadataMachine {
             return Err(CreatePartitionsError::NotMore { name: name.clone(), asked, current });
         }
         if asked > TOPIC_PARTITIONS_MAX {
-            let (what, max) = ("partitions of one topic", TOPIC_PARTITIONS_MAX.into());
+            let (what, max) = (Growing::TopicPartitions, TOPIC_PARTITIONS_MAX.into());
             return Err(CreatePartitionsError::Limit(LimitExceeded { what, max }));
         }
         let new_partitions = asked - current;
@@ -68,13 +68,10 @@ impl MetadataMachine {
         }
         let in_request = *added + i64::from(new_partitions);
         if in_request > PARTITIONS_PER_REQUEST_MAX {
-            let (what, max) = ("partitions in one request", PARTITIONS_PER_REQUEST_MAX);
+            let (what, max) = (Growing::RequestPartitions, PARTITIONS_PER_REQUEST_MAX);
             return Err(CreatePartitionsError::Limit(LimitExceeded { what, max }));
         }
-        if self.image.partition_count() + in_request > PARTITIONS_MAX {
-            let (what, max) = ("partitions", PARTITIONS_MAX);
-            return Err(CreatePartitionsError::Limit(LimitExceeded { what, max }));
-        }
+        self.check_partitions(in_request).map_err(CreatePartitionsError::Limit)?;
         *added = in_request;
         batch.records.extend((current..asked).map(|index| self.partition(topic.id, index)));
         batch.changes.push(TopicChange::Grown {

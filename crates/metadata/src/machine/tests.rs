@@ -185,7 +185,7 @@ fn limits_hold() {
     assert_eq!(error(cluster.run(create(ten(1))).2), Err(message.to_string()));
     cluster.machine.image.pretend_partitions(999_000);
     assert_eq!(error(cluster.run(create(Vec::from([topic("last", 90_000, 1000)]))).2), Ok(()));
-    let message = "too many partitions: at most 1000000 are allowed";
+    let message = "too many partitions: at most 1000000 are allowed (riparian.partitions.max)";
     assert_eq!(error(cluster.run(create(Vec::from([topic("one-more", 99_999, 1)]))).2), Err(message.to_string()));
 }
 
