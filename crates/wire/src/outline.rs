@@ -9,7 +9,7 @@
 //!
 //! It knows where records are missing and how long they are, not what they are.
 
-use alloc::vec::Vec;
+use alloc::{collections::VecDeque, vec::Vec};
 use core::ops::{Deref, DerefMut};
 
 use crate::EncodeError;
@@ -22,6 +22,8 @@ pub const GAP_BYTES_MIN: usize = 4096;
 pub struct Outline {
     bytes: Vec<u8>,
     gaps: Vec<Gap>,
+    /// Of each of the next records whether they are elsewhere, and how many bytes they have.
+    elsewhere: VecDeque<Option<usize>>,
     /// Whether records are copied, whatever their size.
     is_whole: bool,
 }
@@ -38,7 +40,15 @@ pub struct Gap {
 impl Outline {
     /// Nothing yet, and room for so many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes), gaps: Vec::new(), is_whole: false }
+        Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
+    }
+
+    /// The records to be written, in their order: of those that whoever writes doesn't have, how many bytes they have.
+    /// They are left out whatever is written instead of them.
+    #[must_use]
+    pub fn with_records_elsewhere(mut self, records: impl IntoIterator<Item = Option<usize>>) -> Self {
+        self.elsewhere.extend(records);
+        self
     }
 
     /// Writes behind what is in `out`, and leaves nothing out.
@@ -46,7 +56,7 @@ impl Outline {
         out: &mut Vec<u8>,
         write: impl FnOnce(&mut Self) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
-        let mut outline = Self { bytes: core::mem::take(out), gaps: Vec::new(), is_whole: true };
+        let mut outline = Self { bytes: core::mem::take(out), is_whole: true, ..Self::default() };
         let result = write(&mut outline);
         *out = outline.bytes;
         result
@@ -57,13 +67,23 @@ impl Outline {
         (self.bytes, self.gaps)
     }
 
+    /// How many bytes the next records have, if they are elsewhere.
+    pub(crate) fn next_elsewhere(&mut self) -> Option<usize> {
+        self.elsewhere.pop_front().flatten()
+    }
+
     /// Writes records, or notes that they are missing.
     pub(crate) fn put_records(&mut self, records: &[u8]) {
         if self.is_whole || records.len() < GAP_BYTES_MIN {
             self.bytes.extend_from_slice(records);
         } else {
-            self.gaps.push(Gap { position: self.bytes.len(), bytes: records.len() });
+            self.put_gap(records.len());
         }
+    }
+
+    /// Notes that so many bytes are missing.
+    pub(crate) fn put_gap(&mut self, bytes: usize) {
+        self.gaps.push(Gap { position: self.bytes.len(), bytes });
     }
 }
 
@@ -110,6 +130,21 @@ mod tests {
         assert_eq!(gaps, [gap(prefix), gap(second)]);
         let filled = [&bytes[..prefix], &large, &bytes[prefix..second], &large, &bytes[second..]].concat();
         assert_eq!(filled, whole);
+    }
+
+    #[test]
+    fn records_that_are_elsewhere_are_left_out_whatever_their_size() {
+        let write_all = |out: &mut Outline| {
+            for records in [&[1, 2][..], &[], &[3]] {
+                write::nullable_records(out, Some(records), true)?;
+            }
+            write::records(out, &[4], true)
+        };
+        let mut outline = Outline::with_capacity(16).with_records_elsewhere([None, Some(5), Some(100_000)]);
+        write_all(&mut outline).unwrap();
+        let (bytes, gaps) = outline.into_parts();
+        assert_eq!(bytes, [3, 1, 2, 6, 0xa1, 0x8d, 6, 2, 4]);
+        assert_eq!(gaps, [Gap { position: 4, bytes: 5 }, Gap { position: 7, bytes: 100_000 }]);
     }
 
     #[test]

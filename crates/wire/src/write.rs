@@ -88,8 +88,16 @@ pub fn nullable_bytes(out: &mut Vec<u8>, value: Option<&[u8]>, flexible: bool) -
 
 /// Records: bytes that may be left out.
 pub fn records(out: &mut Outline, value: &[u8], flexible: bool) -> Result<(), EncodeError> {
-    length(out, value.len(), flexible)?;
-    out.put_records(value);
+    match out.next_elsewhere() {
+        Some(bytes) => {
+            length(out, bytes, flexible)?;
+            out.put_gap(bytes);
+        }
+        None => {
+            length(out, value.len(), flexible)?;
+            out.put_records(value);
+        }
+    }
     Ok(())
 }
 
