@@ -14,6 +14,8 @@ use std::{
 
 use riparian_types::WallMillis;
 
+use crate::lent::LentFile;
+
 mod fs;
 mod memory;
 
@@ -30,6 +32,10 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn write_at(&self, path: &Path, position: u64, parts: &[&[u8]]) -> Result<(), DiskError>;
     /// Bytes of the file.
     fn file_bytes(&self, path: &Path) -> Result<u64, DiskError>;
+    /// The file itself, to be sent from; none if there is no such thing as a file, or enough are lent already.
+    fn lend(&self, _path: &Path) -> Option<LentFile> {
+        None
+    }
     /// When the file was last written; none if the disk does not keep that.
     fn modified_at(&self, _path: &Path) -> Option<WallMillis> {
         None

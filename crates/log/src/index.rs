@@ -36,6 +36,11 @@ impl OffsetEntry {
     fn is_blank(&self) -> bool {
         self.position == 0
     }
+
+    fn batch(&self, base: Offset) -> IndexedBatch {
+        let last_offset = Offset(base.0 + i64::from(self.relative_offset));
+        IndexedBatch { position: u64::from(self.position), last_offset }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +63,19 @@ impl TimeEntry {
 fn begins_at_zero(disk: &dyn Disk, dir: &Path, base: Offset) -> Result<bool, DiskError> {
     let first = disk.read(&Kind::Log.path(dir, base), 0, HEADER_BYTES)?;
     Ok(BatchHeader::parse(&first).is_some_and(|header| header.last_offset() == base && header.max_timestamp.0 == 0))
+}
+
+/// Where a batch lies, and its last offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IndexedBatch {
+    pub(crate) position: u64,
+    pub(crate) last_offset: Offset,
+}
+
+impl IndexedBatch {
+    fn is_before(self, position: u64, upto: Offset) -> bool {
+        self.position <= position && self.last_offset < upto
+    }
 }
 
 /// A timestamp and the last offset of the batch that has it.
@@ -125,6 +143,13 @@ impl MemoryIndex {
         let relative = offset.0 - self.base_offset.0;
         let index = self.offsets.partition_point(|entry| i64::from(entry.relative_offset) <= relative);
         index.checked_sub(1).map_or(0, |index| u64::from(self.offsets[index].position))
+    }
+
+    /// The last batch known here that begins at or before this position and ends before offset `upto`.
+    pub(crate) fn batch_before(&self, position: u64, upto: Offset) -> Option<IndexedBatch> {
+        let is_before = |entry: &OffsetEntry| entry.batch(self.base_offset).is_before(position, upto);
+        let index = self.offsets.partition_point(is_before).checked_sub(1)?;
+        Some(self.offsets[index].batch(self.base_offset))
     }
 
     /// From which offset to look for the first record that is not older than this.
@@ -285,6 +310,23 @@ impl StoredIndex {
             |entry| i64::from(entry.relative_offset) <= relative,
         )?;
         Ok(found.map_or(0, |entry| u64::from(entry.position)))
+    }
+
+    /// See [`MemoryIndex::batch_before`].
+    pub(crate) fn batch_before(
+        &self,
+        disk: &dyn Disk,
+        dir: &Path,
+        base: Offset,
+        position: u64,
+        upto: Offset,
+    ) -> Result<Option<IndexedBatch>, DiskError> {
+        let found = self.last_where(
+            self.offset_count,
+            |index| self.offset_entry(disk, dir, base, index),
+            |entry| entry.batch(base).is_before(position, upto),
+        )?;
+        Ok(found.map(|entry| entry.batch(base)))
     }
 
     /// From which offset to look for the first record not older; see [`MemoryIndex::offset_before`].

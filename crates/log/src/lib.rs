@@ -15,6 +15,7 @@
 //!
 //! log.start_offset() <= log.durable_end() <= log.end_offset()                 durable end = high watermark
 //! log.read(from, upto, bytes_max, at_least_one)     -> ReadBatches            whole batches, as `Bytes`
+//! log.read_or_lend(...)                             -> Piece                  the same, or the file they are in
 //! log.offset_for_timestamp(at, upto), log.max_timestamp(), log.end_offset_for_epoch(epoch)
 //! log.delete_records(before), log.enforce_retention(now), log.set_config(config)
 //! ```
@@ -59,6 +60,7 @@ mod epochs;
 mod error;
 mod files;
 mod index;
+mod lent;
 mod logs;
 mod partition;
 mod producers;
@@ -68,6 +70,7 @@ mod segment;
 pub use config::{FlushMode, LogConfig, LogsConfig};
 pub use disk::{DirEntry, Disk, DiskError, DiskOperation, FsDisk, LockGuard, MemDisk, MemFaults};
 pub use error::{AppendError, OpenError, ReadError, TrimError, Unavailable};
+pub use lent::{FilePart, LentFile, Piece};
 pub use logs::{Garbage, Identity, Logs, OfflineLog, RecoveryReport};
 pub use partition::{
     Appended, FoundTimestamp, PartitionLog, PartitionRecovery, ReadBatches, SegmentDamage, SyncTicket, TailCut,

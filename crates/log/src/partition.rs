@@ -32,6 +32,7 @@ use crate::{
 };
 
 mod cut;
+mod lend;
 mod open;
 mod read;
 mod sync;
@@ -112,6 +113,8 @@ struct State {
     syncing: Arc<AtomicBool>,
     /// Where recent reads ended; the next one begins there, most likely.
     read_ends: read::ReadEnds,
+    /// Where the durable end lies, as far as it is known.
+    durable_end_place: Option<sync::Place>,
 }
 
 impl PartitionLog {
@@ -154,6 +157,7 @@ impl PartitionLog {
             unsynced: sync::Unsynced::default(),
             syncing: Arc::default(),
             read_ends: read::ReadEnds::default(),
+            durable_end_place: None,
         };
         Self {
             disk: options.disk,

@@ -7,7 +7,7 @@ use riparian_types::{Offset, WallMillis};
 
 use crate::{
     disk::{Disk, DiskError},
-    index::{MemoryIndex, StoredIndex, TimestampOffset},
+    index::{IndexedBatch, MemoryIndex, StoredIndex, TimestampOffset},
 };
 
 /// A segment.
@@ -24,6 +24,8 @@ pub(crate) struct Segment {
     pub(crate) first_timestamp: Option<WallMillis>,
     /// When the file was last written, as far as it is known: its age where timestamps say nothing.
     pub(crate) written_at: WallMillis,
+    /// Whether damage was found between its batches: it is read batch by batch then.
+    pub(crate) is_damaged: bool,
     pub(crate) index: SegmentIndex,
 }
 
@@ -45,6 +47,7 @@ impl Segment {
             latest: None,
             first_timestamp: None,
             written_at: now,
+            is_damaged: false,
             index: SegmentIndex::Memory(MemoryIndex::new(base_offset)),
         }
     }
@@ -80,6 +83,15 @@ impl Segment {
         }
     }
 
+    /// A way to find the last batch that begins at or before this position and ends before offset `upto`, as far as the
+    /// index knows.
+    pub(crate) fn batch_lookup(&self, position: u64, upto: Offset) -> BatchLookup {
+        match &self.index {
+            SegmentIndex::Memory(index) => BatchLookup::Known(index.batch_before(position, upto)),
+            SegmentIndex::Stored(index) => BatchLookup::Stored(*index),
+        }
+    }
+
     /// As [`Segment::position_lookup`], for timestamps.
     pub(crate) fn time_lookup(&self, timestamp: WallMillis) -> TimeLookup {
         match &self.index {
@@ -101,6 +113,29 @@ impl PositionLookup {
         match self {
             Self::Known(position) => Ok(position),
             Self::Stored(index) => index.position_before(disk, dir, base, offset),
+        }
+    }
+}
+
+/// A batch that the index knows, or how to find out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BatchLookup {
+    Known(Option<IndexedBatch>),
+    Stored(StoredIndex),
+}
+
+impl BatchLookup {
+    pub(crate) fn find(
+        self,
+        disk: &dyn Disk,
+        dir: &Path,
+        base: Offset,
+        position: u64,
+        upto: Offset,
+    ) -> Result<Option<IndexedBatch>, DiskError> {
+        match self {
+            Self::Known(batch) => Ok(batch),
+            Self::Stored(index) => index.batch_before(disk, dir, base, position, upto),
         }
     }
 }

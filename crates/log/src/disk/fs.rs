@@ -17,11 +17,17 @@ use std::{
 use riparian_types::WallMillis;
 
 use super::{DirEntry, Disk, DiskError, DiskOperation, LockGuard};
+use crate::lent::{Lending, LentFile};
+
+/// For so many files that may be kept open one may be lent: who has it may be slow to give it back, and meanwhile it
+/// stays open in addition.
+const HANDLES_PER_LENT: usize = 4;
 
 /// The file system.
 #[derive(Debug)]
 pub struct FsDisk {
     cache: Mutex<HandleCache>,
+    lending: Lending,
 }
 
 impl FsDisk {
@@ -31,9 +37,10 @@ impl FsDisk {
     /// The file system, with at most this many files kept open.
     ///
     /// A file in use while it falls out of the cache stays open until its use ends, so the number may be exceeded by the
-    /// number of threads.
+    /// number of threads, and by those that are lent, a quarter of it.
     pub fn new(handles_max: NonZeroUsize) -> Self {
-        Self { cache: Mutex::new(HandleCache::new(handles_max)) }
+        let lending = Lending::new(handles_max.get().div_ceil(HANDLES_PER_LENT));
+        Self { cache: Mutex::new(HandleCache::new(handles_max)), lending }
     }
 
     /// How many files are kept open.
@@ -109,6 +116,11 @@ impl Disk for FsDisk {
         fs::metadata(path)
             .map(|metadata| metadata.len())
             .map_err(|error| DiskError::new(DiskOperation::FileBytes, path, error))
+    }
+
+    fn lend(&self, path: &Path) -> Option<LentFile> {
+        // Why a file can't be opened is told to whoever reads it instead.
+        self.lending.lend(|| self.open(path, false).ok())
     }
 
     fn modified_at(&self, path: &Path) -> Option<WallMillis> {

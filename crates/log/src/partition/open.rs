@@ -301,7 +301,8 @@ impl Opening<'_> {
         let latest = index.last_time();
         let index = SegmentIndex::Memory(index);
         let written_at = self.written_at(&path);
-        Ok(Some(Segment { base_offset, path, bytes, latest, first_timestamp, written_at, index }))
+        let is_damaged = false;
+        Ok(Some(Segment { base_offset, path, bytes, latest, first_timestamp, written_at, is_damaged, index }))
     }
 
     /// A sealed segment is taken as it is; only its indexes are looked at, and built anew if they are not there.
@@ -314,7 +315,8 @@ impl Opening<'_> {
         {
             let index = SegmentIndex::Stored(index);
             let written_at = self.written_at(&path);
-            return Ok(Segment { base_offset, path, bytes, latest, first_timestamp: None, written_at, index });
+            let (first_timestamp, is_damaged) = (None, false);
+            return Ok(Segment { base_offset, path, bytes, latest, first_timestamp, written_at, is_damaged, index });
         }
         let mut segment = Segment::new(path.clone(), base_offset, self.written_at(&path));
         let scanned = self.scan_segment(&mut segment, true, |_, _| ())?;
@@ -323,6 +325,7 @@ impl Opening<'_> {
             self.recovery.damaged.push(SegmentDamage { path: path.to_path_buf(), position, offset, damage });
             // Readers must come to the damage and not pass it by.
             segment.bytes = bytes;
+            segment.is_damaged = true;
         }
         self.recovery.rebuilt_indexes += 1;
         self.write_sealed_index(&mut segment)?;

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Bytes read at once to walk over batch headers.
-const WALK_BYTES: usize = 16 * 1024;
+pub(super) const WALK_BYTES: usize = 16 * 1024;
 const READ_ENDS: usize = 8;
 
 /// Whole batches as they lie in the log.
@@ -53,19 +53,19 @@ pub(super) struct ReadEnds {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ReadEnd {
-    segment: Offset,
-    offset: Offset,
-    position: u64,
+pub(super) struct ReadEnd {
+    pub(super) segment: Offset,
+    pub(super) offset: Offset,
+    pub(super) position: u64,
 }
 
 impl ReadEnds {
-    fn find(&self, segment: Offset, offset: Offset) -> Option<u64> {
+    pub(super) fn find(&self, segment: Offset, offset: Offset) -> Option<u64> {
         let end = self.ends.iter().flatten().find(|end| end.segment == segment && end.offset == offset)?;
         Some(end.position)
     }
 
-    fn note(&mut self, before: Offset, end: ReadEnd) {
+    pub(super) fn note(&mut self, before: Offset, end: ReadEnd) {
         let same_reader = self.ends.iter().position(|known| known.is_some_and(|known| known.offset == before));
         let index = same_reader.unwrap_or(self.next);
         if same_reader.is_none() {
@@ -77,12 +77,12 @@ impl ReadEnds {
 
 /// What has to be known of a segment to read it without the lock.
 #[derive(Clone, Debug)]
-struct Located {
-    base_offset: Offset,
+pub(super) struct Located {
+    pub(super) base_offset: Offset,
     /// Where the next segment begins, or the log ends: no batch of this one reaches so far.
-    end_offset: Offset,
-    path: Arc<Path>,
-    bytes: u64,
+    pub(super) end_offset: Offset,
+    pub(super) path: Arc<Path>,
+    pub(super) bytes: u64,
     lookup: PositionLookup,
     /// The position is where a read ended, not what an index says.
     is_sure: bool,
@@ -204,7 +204,7 @@ impl PartitionLog {
         self.state().epochs.latest()
     }
 
-    fn locate(&self, state: &State, index: usize, offset: Offset) -> Option<Located> {
+    pub(super) fn locate(&self, state: &State, index: usize, offset: Offset) -> Option<Located> {
         let segment = state.segments.get(index)?;
         Some(Located {
             base_offset: segment.base_offset,
@@ -343,7 +343,7 @@ impl PartitionLog {
     }
 
     /// Up to `length` bytes; fewer if the file ends.
-    fn read_bytes(&self, located: &Located, position: u64, length: usize) -> Result<Bytes, DiskError> {
+    pub(super) fn read_bytes(&self, located: &Located, position: u64, length: usize) -> Result<Bytes, DiskError> {
         let mut buffer = self.buffers.take(length);
         let read = self.disk.read_at(&located.path, position, buffer.as_mut_slice())?;
         Ok(buffer.freeze(read))
@@ -370,7 +370,7 @@ struct Walked {
 }
 
 /// The segment that has this offset, or would have it.
-fn segment_of(state: &State, offset: Offset) -> Option<usize> {
+pub(super) fn segment_of(state: &State, offset: Offset) -> Option<usize> {
     state.segments.partition_point(|segment| segment.base_offset <= offset).checked_sub(1)
 }
 
@@ -383,7 +383,7 @@ fn is_batch_before(located: &Located, position: u64, bytes: &[u8], offset: Offse
 
 /// What the batch at this position says it has, if the file has as much. Its offsets have no checksum: one that reaches
 /// into the next segment would send a reader past everything between.
-fn batch_bytes(located: &Located, position: u64, header: &BatchHeader) -> Result<usize, ReadError> {
+pub(super) fn batch_bytes(located: &Located, position: u64, header: &BatchHeader) -> Result<usize, ReadError> {
     let fits = |bytes: &usize| position + *bytes as u64 <= located.bytes && header.last_offset() < located.end_offset;
     header.batch_bytes().filter(fits).ok_or_else(|| ReadError::Damaged { path: located.path.to_path_buf(), position })
 }

@@ -80,6 +80,15 @@ impl Unsynced {
     }
 }
 
+/// Where an offset lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) offset: Offset,
+    /// The segment's base offset.
+    pub(super) segment: Offset,
+    pub(super) position: u64,
+}
+
 /// Everything to do to make a log durable up to its end of now. Run it, then give it back with its result.
 ///
 /// One that is dropped instead leaves the log as if it had never been taken.
@@ -90,6 +99,7 @@ pub struct SyncTicket {
     root: PathBuf,
     dir: PathBuf,
     end: Offset,
+    end_place: Option<Place>,
     synced_end: Offset,
     dir_is_new: bool,
     dir_changes: Option<u64>,
@@ -208,7 +218,9 @@ impl PartitionLog {
             }
         }
         state.synced_end = state.synced_end.max(ticket.synced_end);
-        self.durable_end.fetch_max(ticket.end.0, Ordering::AcqRel);
+        if self.durable_end.fetch_max(ticket.end.0, Ordering::AcqRel) <= ticket.end.0 {
+            state.durable_end_place = ticket.end_place;
+        }
         Ok(self.durable_end())
     }
 
@@ -260,6 +272,11 @@ impl PartitionLog {
             root: self.root.clone(),
             dir: self.dir.clone(),
             end: state.end,
+            end_place: state.segments.last().map(|active| Place {
+                offset: state.end,
+                segment: active.base_offset,
+                position: active.bytes,
+            }),
             // Everything before the active segment, if the ticket leaves that out.
             synced_end: match self.flush {
                 FlushMode::Sync => state.end,

@@ -14,6 +14,7 @@ use crate::{AppendError, Disk, FlushMode, Identity, LogConfig, Logs, LogsConfig,
 mod append;
 mod crash;
 mod format;
+mod lend;
 mod read;
 mod recovery;
 mod trim;
