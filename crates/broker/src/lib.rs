@@ -47,7 +47,7 @@ pub use authorizer::{AllowAll, Authorizer, Operation, Principal, Resource};
 pub use config::{AdvertisedListener, BrokerConfig};
 pub use connection::Connection;
 pub use request::CloseReason;
-pub use shell::{ConnectionId, Job, Reply, Shell};
+pub use shell::{ConnectionId, FilePart, Job, Piece, Reply, Shell};
 
 use config::RequestConfig;
 use host::Host;

@@ -3,6 +3,7 @@
 use std::iter;
 
 use bytes::Bytes;
+use riparian_log::Piece;
 use riparian_protocol::{ApiKey, ErrorCode, Message, RequestHeader, ResponseHeader, messages::FetchResponse};
 use riparian_types::{
     ClientId, Now,
@@ -151,15 +152,22 @@ impl Broker {
         self.complete(to, response.first_error(), encoded.map(|()| (out, Vec::new())), iter::empty());
     }
 
-    /// As [`Broker::reply`] to a fetch. Large records are not copied; `records` has all records in their order.
+    /// As [`Broker::reply`] to a fetch. Large records are not copied; `records` has all records in their order, also those
+    /// that are in files and of which the response knows nothing.
     pub(crate) fn reply_with_records<'a>(
         &self,
         to: ReplyTo,
         response: &FetchResponse<'_>,
-        records: impl Iterator<Item = &'a Bytes> + Clone,
+        records: impl Iterator<Item = &'a Piece> + Clone,
     ) {
-        let copied = records.clone().map(|records| records.len()).filter(|&bytes| bytes < outline::GAP_BYTES_MIN);
+        let copied = records.clone().filter(|records| !is_left_out(records)).map(Piece::len);
         let mut out = Outline::with_capacity(REPLY_BYTES_FIRST + copied.sum::<usize>());
+        if records.clone().any(|records| matches!(records, Piece::File(_))) {
+            out = out.with_records_elsewhere(records.clone().map(|records| match records {
+                Piece::Bytes(_) => None,
+                Piece::File(part) => Some(part.len()),
+            }));
+        }
         frame::start(&mut out);
         let header = ResponseHeader::new(to.correlation_id);
         let encoded = header.encode(&mut out, to.api, to.version).and_then(|()| response.outline(&mut out, to.version));
@@ -172,7 +180,7 @@ impl Broker {
         to: ReplyTo,
         error: i16,
         encoded: Result<(Vec<u8>, Vec<Gap>), EncodeError>,
-        records: impl Iterator<Item = &'a Bytes>,
+        records: impl Iterator<Item = &'a Piece>,
     ) {
         let framed = encoded.map_err(|error| error.to_string()).and_then(|(mut bytes, gaps)| {
             let missing = gaps.iter().map(|gap| gap.bytes).sum();
@@ -211,7 +219,7 @@ impl Broker {
 }
 
 /// Puts the large ones of these records where they are missing.
-fn fill_gaps<'a>(bytes: Vec<u8>, gaps: Vec<Gap>, records: impl Iterator<Item = &'a Bytes>) -> Reply {
+fn fill_gaps<'a>(bytes: Vec<u8>, gaps: Vec<Gap>, records: impl Iterator<Item = &'a Piece>) -> Reply {
     let mut rest = Bytes::from(bytes);
     if gaps.is_empty() {
         return Reply::Frame { first: rest, rest: Vec::new() };
@@ -219,14 +227,22 @@ fn fill_gaps<'a>(bytes: Vec<u8>, gaps: Vec<Gap>, records: impl Iterator<Item = &
     let mut begin = gaps.first().map_or(rest.len(), |gap| gap.position);
     let first = rest.split_to(begin);
     let mut parts = Vec::with_capacity(2 * gaps.len());
-    let mut records = records.filter(|records| records.len() >= outline::GAP_BYTES_MIN);
+    let mut records = records.filter(|records| is_left_out(records));
     for gap in gaps {
         let records = records.next().expect("a gap has the records that were left out");
         assert_eq!(records.len(), gap.bytes, "records come in the order of the response");
-        parts.extend(Some(rest.split_to(gap.position - begin)).filter(|between| !between.is_empty()));
+        parts.extend(Some(rest.split_to(gap.position - begin)).filter(|between| !between.is_empty()).map(Piece::Bytes));
         parts.push(records.clone());
         begin = gap.position;
     }
-    parts.extend(Some(rest).filter(|rest| !rest.is_empty()));
+    parts.extend(Some(rest).filter(|rest| !rest.is_empty()).map(Piece::Bytes));
     Reply::Frame { first, rest: parts }
+}
+
+/// Whether an [`Outline`] leaves them out.
+fn is_left_out(records: &Piece) -> bool {
+    match records {
+        Piece::Bytes(bytes) => bytes.len() >= outline::GAP_BYTES_MIN,
+        Piece::File(_) => true,
+    }
 }

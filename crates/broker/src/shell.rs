@@ -4,6 +4,8 @@ use bytes::{Buf, Bytes};
 use riparian_types::{MonoMillis, Now};
 use riparian_wire::frame;
 
+pub use riparian_log::{FilePart, Piece};
+
 /// A connection's number, never used twice while the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
@@ -42,22 +44,29 @@ pub enum Reply {
     Frame {
         /// The size in four bytes, and what follows.
         first: Bytes,
-        /// Records, and what stands between and behind them.
-        rest: Vec<Bytes>,
+        /// Records, some of them in files, and what stands between and behind them.
+        rest: Vec<Piece>,
     },
     /// The client can't be answered in a way that it understands: the connection is to be closed.
     Close,
 }
 
 impl Reply {
-    /// What follows the size, in one piece: for clients without sockets. None if there is no frame.
+    /// What follows the size, in one piece: for clients without sockets. None if there is no frame, or a file that is a
+    /// part of it can't be read.
     pub fn body(self) -> Option<Bytes> {
         let Self::Frame { mut first, rest } = self else { return None };
         first.advance(frame::PREFIX_BYTES);
         if rest.is_empty() {
             return Some(first);
         }
-        let pieces = [&[first][..], &rest].concat();
-        Some(pieces.concat().into())
+        let mut body = first.to_vec();
+        for piece in rest {
+            match piece {
+                Piece::Bytes(bytes) => body.extend_from_slice(&bytes),
+                Piece::File(part) => body.extend_from_slice(&part.read().ok()?),
+            }
+        }
+        Some(body.into())
     }
 }

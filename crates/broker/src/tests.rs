@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use riparian_log::{Disk as _, FlushMode, Identity, LogConfig, Logs, LogsConfig, MemDisk, MemFaults};
+use riparian_log::{Disk, FlushMode, FsDisk, Identity, LogConfig, Logs, LogsConfig, MemDisk, MemFaults};
 use riparian_metadata::config;
 use riparian_protocol::{
     Message, Request, RequestHeader, ResponseHeader,
@@ -27,7 +27,7 @@ use riparian_types::{MonoMillis, NodeId, Now, Uuid, WallMillis};
 use riparian_wire::Reader;
 
 use crate::{
-    AdvertisedListener, AllowAll, Broker, BrokerConfig, Connection, ConnectionId, Job, OpenError, Reply, Shell,
+    AdvertisedListener, AllowAll, Broker, BrokerConfig, Connection, ConnectionId, Job, OpenError, Piece, Reply, Shell,
 };
 
 mod field_cases;
@@ -101,6 +101,16 @@ impl Server {
     }
 
     fn open(disk: &Arc<MemDisk>, flush: FlushMode, properties: &[(&str, &str)]) -> Result<Self, OpenError> {
+        let disk: Arc<dyn Disk> = disk.clone();
+        Self::open_at(disk, Path::new("/data"), flush, properties)
+    }
+
+    fn open_at(
+        disk: Arc<dyn Disk>,
+        root: &Path,
+        flush: FlushMode,
+        properties: &[(&str, &str)],
+    ) -> Result<Self, OpenError> {
         let shell = Arc::new(TestShell::default());
         let identity = Identity {
             node_id: NodeId(1),
@@ -116,7 +126,7 @@ impl Server {
             read_at_open_bytes: LogsConfig::READ_AT_OPEN_BYTES,
         };
         let now = shell.now();
-        let (logs, _) = Logs::open(disk.clone(), Path::new("/data"), identity, logs_config, now.wall).unwrap();
+        let (logs, _) = Logs::open(disk, root, identity, logs_config, now.wall).unwrap();
         let mut config = config::BrokerConfig::empty();
         config.set("offsets.topic.num.partitions", "4").unwrap();
         for (key, value) in properties {

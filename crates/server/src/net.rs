@@ -11,6 +11,7 @@ pub(crate) mod listen;
 pub(crate) mod outbox;
 pub(crate) mod port;
 pub(crate) mod rate;
+pub(crate) mod send;
 pub(crate) mod workers;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use riparian_log::{PartitionLog, ReadError, Unavailable};
+use riparian_log::{PartitionLog, Piece, ReadError, Unavailable};
 use riparian_protocol::{
     ApiKey, ErrorCode,
     messages::{
@@ -136,7 +136,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
             TopicAsk { name, id: topic.topic_id, partitions }
         })
         .collect();
-    // However much the client takes, its answer stands in memory as a whole.
+    // However much the client takes: what is not sent from files stands in memory as a whole.
     let bytes_max = request.max_bytes.min(ctx.broker.request_config.fetch_bytes_max);
     let fetch = Fetch {
         to: ctx.to,
@@ -298,9 +298,13 @@ impl Fetch {
 
     fn reply(&self, broker: &Broker, answers: &[Vec<Answer>]) {
         let responses = self.topics.iter().zip(answers).map(|(topic, answers)| {
-            let partitions = answers
-                .iter()
-                .map(|answer| PartitionData { records: Some(Cow::Borrowed(&*answer.records)), ..answer.data.clone() });
+            let partitions = answers.iter().map(|answer| {
+                let here: &[u8] = match &answer.records {
+                    Piece::Bytes(bytes) => bytes,
+                    Piece::File(_) => &[],
+                };
+                PartitionData { records: Some(Cow::Borrowed(here)), ..answer.data.clone() }
+            });
             FetchableTopicResponse {
                 topic: Cow::Borrowed(&*topic.name),
                 topic_id: topic.id,
@@ -317,7 +321,7 @@ impl Fetch {
 /// The answer for one partition, without its records, and its records.
 struct Answer {
     data: PartitionData<'static>,
-    records: Bytes,
+    records: Piece,
 }
 
 impl Ask {
@@ -327,7 +331,7 @@ impl Ask {
             Ok(records) => records,
             Err(code) => {
                 data.error_code = code.code();
-                Bytes::new()
+                Piece::Bytes(Bytes::new())
             }
         };
         Answer { data, records }
@@ -357,7 +361,7 @@ impl Ask {
         Ok(*bytes)
     }
 
-    fn read_into(&self, data: &mut PartitionData<'_>, left: usize, at_least_one: bool) -> Result<Bytes, ErrorCode> {
+    fn read_into(&self, data: &mut PartitionData<'_>, left: usize, at_least_one: bool) -> Result<Piece, ErrorCode> {
         let partition = self.partition.as_ref().map_err(|code| *code)?;
         offset_for_leader_epoch::check(self.current_leader_epoch, partition.leader_epoch())?;
         let log = partition.log();
@@ -367,13 +371,13 @@ impl Ask {
         data.log_start_offset = log.start_offset().0;
         let bytes_max = self.bytes_max.min(left);
         if self.from == durable_end || (bytes_max == 0 && !at_least_one) {
-            return Ok(Bytes::new());
+            return Ok(Piece::Bytes(Bytes::new()));
         }
         if self.from > durable_end {
             return Err(ErrorCode::OffsetOutOfRange);
         }
-        match log.read(self.from, durable_end, bytes_max, at_least_one) {
-            Ok(read) => Ok(read.bytes),
+        match log.read_or_lend(self.from, durable_end, bytes_max, at_least_one) {
+            Ok(records) => Ok(records),
             Err(ReadError::OutOfRange { .. }) => Err(ErrorCode::OffsetOutOfRange),
             Err(error) => {
                 tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "partition can't be read");

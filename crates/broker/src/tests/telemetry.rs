@@ -5,7 +5,7 @@ use riparian_protocol::{ApiKey, ErrorCode};
 use super::*;
 use crate::telemetry::{ApiCounters, GroupLimit, Limit, LogKind};
 
-fn api(server: &Server, key: ApiKey) -> &ApiCounters {
+pub(super) fn api(server: &Server, key: ApiKey) -> &ApiCounters {
     server.broker.telemetry().apis().iter().find(|api| api.key() == key).expect("it is served")
 }
 

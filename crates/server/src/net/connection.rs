@@ -14,6 +14,9 @@
 //! handed over while more than `riparian.connection.unsent.bytes.max` of replies wait for a slow reader or for the replies
 //! before them.
 //!
+//! Records may come as a part of a file; the operating system sends them from there. They wait for a slow reader without
+//! being in memory.
+//!
 //! **Invariant:** while all connections together hold more than `riparian.connections.bytes.max`, none that holds much
 //! comes to hold more: it is closed.
 
@@ -21,7 +24,7 @@ use std::{
     cell::RefCell,
     collections::VecDeque,
     future::poll_fn,
-    io::{self, IoSlice},
+    io,
     net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
@@ -45,8 +48,9 @@ use tokio::{
 use super::{
     counters::{Closed, ClosedFor, ConnectionCounters},
     frames::{BadFrame, FrameReader},
-    outbox::{Outbox, Stage, Taken},
-    port::Port,
+    outbox::{Outbox, Stage, Taken, held_bytes},
+    port::{Piece, Port},
+    send::{self, SendError},
 };
 use crate::{clock::Clock, logging::RateLimit};
 
@@ -57,7 +61,6 @@ const READ_BYTES: usize = 32 * 1024;
 pub(crate) const ACTIVITY_BYTES: usize = 16 * 1024;
 /// Frames that one connection may have handled before others get their turn.
 const FRAMES_PER_TURN: usize = 32;
-const WRITE_PARTS_MAX: usize = 64;
 /// How often it is looked whether the peer of a connection that is not read is still there: its end would be read behind
 /// all that it has sent.
 const HELD_BACK_LOOK: Duration = Duration::from_secs(1);
@@ -299,7 +302,7 @@ impl<P: Port> Task<P> {
             io.is_active = true;
             self.counters.requests_ended.add(io.completed - completed);
         }
-        io.unsent_bytes += io.out.range(before..).map(Bytes::len).sum::<usize>();
+        io.unsent_bytes += io.out.range(before..).map(held_bytes).sum::<usize>();
     }
 
     /// Reads once. False: nothing more is there for now.
@@ -333,25 +336,12 @@ impl<P: Port> Task<P> {
         }
     }
 
-    fn write_once(&self, out: &VecDeque<Bytes>) -> io::Result<usize> {
-        // What is usual has a cheaper system call.
-        if let (Some(part), 1) = (out.front(), out.len()) {
-            return self.stream.try_write(part);
-        }
-        let mut slices = [IoSlice::new(&[]); WRITE_PARTS_MAX];
-        let mut count = 0;
-        for (slice, part) in slices.iter_mut().zip(out) {
-            *slice = IoSlice::new(part);
-            count += 1;
-        }
-        self.stream.try_write_vectored(&slices[..count])
-    }
-
     fn write(&self, io: &mut Io) -> Result<(), End> {
         while !io.out.is_empty() {
-            match self.write_once(&io.out) {
+            match send::send_once(&self.stream, &io.out) {
                 Ok(bytes) => io.written(bytes),
-                Err(error) => return if_blocked(error),
+                Err(SendError::Socket(error)) => return if_blocked(error),
+                Err(SendError::File(reason)) => return Err(End::Told(Closed::Failure, reason)),
             }
         }
         Ok(())
@@ -405,7 +395,7 @@ enum Turn {
 /// The task's own state.
 struct Io {
     frames: FrameReader,
-    out: VecDeque<Bytes>,
+    out: VecDeque<Piece>,
     unsent_bytes: usize,
     /// Bytes of replies that wait for earlier ones; the outbox counts them among what all connections hold.
     early_bytes: usize,
@@ -475,13 +465,19 @@ impl Io {
 
     fn written(&mut self, mut bytes: usize) {
         self.moved(bytes);
-        self.unsent_bytes -= bytes;
-        while let Some(part) = self.out.front_mut() {
-            if part.len() > bytes {
-                part.advance(bytes);
+        while let Some(piece) = self.out.front_mut() {
+            if piece.len() > bytes {
+                match piece {
+                    Piece::Bytes(piece) => {
+                        piece.advance(bytes);
+                        self.unsent_bytes -= bytes;
+                    }
+                    Piece::File(part) => part.advance(bytes),
+                }
                 return;
             }
-            bytes -= part.len();
+            bytes -= piece.len();
+            self.unsent_bytes -= held_bytes(piece);
             self.out.pop_front();
         }
         // All of it is sent.

@@ -16,9 +16,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use bytes::Bytes;
+use super::port::{Piece, Reply};
 
-use super::port::Reply;
+/// What a part of a file counts for while it waits to be sent: what knows of it is in memory, its bytes are not.
+const FILE_PART_BYTES: usize = 1024;
 
 /// Replies that came early wait here for the ones before them.
 #[derive(Debug, Default)]
@@ -59,9 +60,17 @@ impl Slots {
     }
 }
 
+/// What a piece that waits to be sent holds of the server's memory.
+pub(crate) fn held_bytes(piece: &Piece) -> usize {
+    match piece {
+        Piece::Bytes(bytes) => bytes.len(),
+        Piece::File(_) => FILE_PART_BYTES,
+    }
+}
+
 fn bytes_of(reply: &Reply) -> usize {
     match reply {
-        Reply::Frame { first, rest } => first.len() + rest.iter().map(Bytes::len).sum::<usize>(),
+        Reply::Frame { first, rest } => first.len() + rest.iter().map(held_bytes).sum::<usize>(),
         Reply::None | Reply::Close => 0,
     }
 }
@@ -87,7 +96,7 @@ pub(crate) enum Stage {
 #[derive(Debug, Default)]
 struct Inner {
     slots: Slots,
-    parts: Vec<Bytes>,
+    parts: Vec<Piece>,
     stage: Stage,
     /// Of the connection's task, when it waited last.
     waker: Option<Waker>,
@@ -133,7 +142,7 @@ impl Outbox {
             Reply::None => {}
             Reply::Close => *stage = Stage::Closing,
             Reply::Frame { first, rest } => {
-                parts.push(first);
+                parts.push(Piece::Bytes(first));
                 parts.extend(rest);
             }
         });
@@ -165,7 +174,7 @@ impl Outbox {
     }
 
     /// Moves what is to be written to the end of `out`.
-    pub(crate) fn take(&self, out: &mut VecDeque<Bytes>) -> Taken {
+    pub(crate) fn take(&self, out: &mut VecDeque<Piece>) -> Taken {
         let mut inner = self.lock();
         // Dropping the old vector would cost an allocation per reply; it stays small, for it is emptied at each wake.
         out.extend(inner.parts.drain(..));
@@ -210,7 +219,14 @@ fn wake(mut inner: MutexGuard<'_, Inner>) {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+
+    fn bytes(piece: &Piece) -> &Bytes {
+        let Piece::Bytes(bytes) = piece else { panic!("{piece:?}") };
+        bytes
+    }
 
     fn reply(text: &'static str) -> Reply {
         Reply::Frame { first: Bytes::from_static(text.as_bytes()), rest: Vec::new() }
@@ -224,7 +240,7 @@ mod tests {
             outbox.complete(slot, Reply::Frame { first: slot.to_string().into(), rest: Vec::new() }).unwrap();
             let mut out = VecDeque::new();
             outbox.take(&mut out);
-            let frames: Vec<_> = out.iter().map(|frame| String::from_utf8_lossy(frame)).collect();
+            let frames: Vec<_> = out.iter().map(|frame| String::from_utf8_lossy(bytes(frame))).collect();
             seen.push(frames.join(" "));
         }
         assert_eq!(seen, expected);
@@ -245,7 +261,7 @@ mod tests {
         let mut out = VecDeque::new();
         let taken = Taken { completed: 2, stage: Stage::Open, early_bytes: 0 };
         assert_eq!(outbox.take(&mut out), taken);
-        assert_eq!(out, [Bytes::from_static(b"b")]);
+        assert_eq!(out, [Piece::Bytes(Bytes::from_static(b"b"))]);
     }
 
     #[test]
@@ -253,13 +269,14 @@ mod tests {
         let outbox = Outbox::default();
         let pieces = |texts: [&'static str; 2]| {
             let [first, last] = texts.map(|text| Bytes::from_static(text.as_bytes()));
-            Reply::Frame { first, rest: vec![last] }
+            Reply::Frame { first, rest: vec![last.into()] }
         };
         outbox.complete(1, pieces(["c", "d"])).unwrap();
         outbox.complete(0, pieces(["a", "b"])).unwrap();
         let mut out = VecDeque::new();
         outbox.take(&mut out);
-        assert_eq!(out.make_contiguous().concat(), b"abcd");
+        let out: Vec<_> = out.iter().map(bytes).cloned().collect();
+        assert_eq!(out.concat(), b"abcd");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use riparian_broker::{Broker, CloseReason, Connection};
 use riparian_types::Now;
 
-pub(crate) use riparian_broker::{ConnectionId, Reply};
+pub(crate) use riparian_broker::{ConnectionId, Piece, Reply};
 
 /// The broker, seen from a connection.
 pub(crate) trait Port: Send + Sync + 'static {

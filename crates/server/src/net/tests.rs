@@ -1,7 +1,7 @@
 //! Connections over loopback against a broker that does what the request says.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     net::SocketAddr,
     sync::{
         Arc, Mutex,
@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use riparian_broker::{Shell, telemetry::Limit};
+use riparian_broker::{FilePart, Shell, telemetry::Limit};
 use riparian_types::{MonoMillis, Now};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -33,7 +33,9 @@ use super::{
 };
 use crate::{clock::Clock, config::listeners::Endpoint};
 
-/// Frames are words: `echo…` is answered at once, `hold…` when the test says so, `none…` not at all, `refuse…` ends the
+mod files;
+
+/// Frames are words: `echo…` is answered at once, `file…` with the next part of a file that the test has for it, `hold…` when the test says so, `none…` not at all, `refuse…` ends the
 /// connection at once and `quit…` after the replies before it, `panic…` panics.
 struct Fake {
     hub: Arc<Hub>,
@@ -46,6 +48,7 @@ struct Fake {
     /// To hurry is more than it can do.
     panics_when_hurried: AtomicBool,
     disconnected: AtomicU64,
+    parts: Mutex<VecDeque<FilePart>>,
     timers: Mutex<Vec<MonoMillis>>,
     changed: Notify,
 }
@@ -62,7 +65,7 @@ impl Drop for Handled<'_> {
 
 fn framed(body: &[u8]) -> Reply {
     let size = u32::try_from(body.len()).unwrap().to_be_bytes();
-    Reply::Frame { first: size.to_vec().into(), rest: vec![body.to_vec().into()] }
+    Reply::Frame { first: size.to_vec().into(), rest: vec![Bytes::from(body.to_vec()).into()] }
 }
 
 impl Port for Fake {
@@ -87,6 +90,10 @@ impl Port for Fake {
             b"quit" => self.hub.complete(*connection, slot, Reply::Close),
             b"none" => self.hub.complete(*connection, slot, Reply::None),
             b"big_" => self.hub.complete(*connection, slot, framed(&[7; 1 << 20])),
+            b"file" => {
+                let part = self.parts.lock().unwrap().pop_front().unwrap();
+                self.hub.complete(*connection, slot, files::framed(part));
+            }
             b"pani" => panic!("as the test wishes"),
             _ => return Err("refused"),
         }
@@ -157,6 +164,7 @@ impl Server {
             hurried: AtomicU64::new(0),
             panics_when_hurried: AtomicBool::new(false),
             disconnected: AtomicU64::new(0),
+            parts: Mutex::default(),
             timers: Mutex::default(),
             changed: Notify::new(),
         });

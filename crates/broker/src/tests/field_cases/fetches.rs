@@ -167,7 +167,13 @@ fn p_07_an_answer_is_bounded_whatever_a_consumer_asks_for() {
 
 #[test]
 fn large_records_are_part_of_the_answer_as_they_were_read() {
-    let mut server = Server::start(&Arc::new(MemDisk::new()));
+    let dir = tempfile::tempdir().unwrap();
+    let in_files = Server::open_at(Arc::new(FsDisk::new(FsDisk::HANDLES_DEFAULT)), dir.path(), FlushMode::Sync, &[]);
+    large_records_are_part_of_the_answer(in_files.unwrap(), true);
+    large_records_are_part_of_the_answer(Server::start(&Arc::new(MemDisk::new())), false);
+}
+
+fn large_records_are_part_of_the_answer(mut server: Server, in_files: bool) {
     server.create_topic("t", 5);
     let (small, large) = ("s".repeat(100), "l".repeat(100_000));
     for (partition, values) in [(0, [&large; 3]), (1, [&small; 3]), (2, [&large; 3]), (4, [&small; 3])] {
@@ -178,14 +184,20 @@ fn large_records_are_part_of_the_answer_as_they_were_read() {
     let id = server.topic_id("t");
     let partitions: Vec<_> = (0..5).map(|partition| ask(partition, 0, 1 << 20)).collect();
     for version in 4..=ApiKey::Fetch.served().unwrap().max {
+        let before = telemetry::api(&server, ApiKey::Fetch).response_bytes().get();
         let slot = server.send(&fetch_of("t", id, partitions.clone()), version);
         let reply = server.shell.replies.lock().unwrap().remove(&(server.connection.id(), slot)).unwrap();
         let Reply::Frame { first, rest } = &reply else { panic!("{reply:?}") };
-        let is_large: Vec<bool> = [first].into_iter().chain(rest).map(|part| part.len() > 3 * large.len()).collect();
+        let is_large: Vec<bool> =
+            [first.len()].into_iter().chain(rest.iter().map(Piece::len)).map(|bytes| bytes > 3 * large.len()).collect();
         assert_eq!(is_large, [false, true, false, true, false], "version {version}");
+        let is_in_file = rest.iter().filter(|piece| matches!(piece, Piece::File(_))).count();
+        assert_eq!(is_in_file, if in_files { 2 } else { 0 });
         let size = i32::from_be_bytes(first[..4].try_into().unwrap());
         let bytes = reply.body().unwrap();
         assert_eq!(usize::try_from(size).unwrap(), bytes.len());
+        let counted = telemetry::api(&server, ApiKey::Fetch).response_bytes().get() - before;
+        assert_eq!(counted, bytes.len() as u64, "all of it is counted");
         let response = Server::decode::<FetchRequest<'_>>(&bytes, version);
         for (answer, value) in response.responses[0].partitions.iter().zip([&large, &small, &large, "", &small]) {
             let mut values = 0;
