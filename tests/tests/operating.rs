@@ -5,9 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use riparian_tests::{Connection, Program, create_topic_request, riparian, riparian_binary};
+use riparian_client::{Connection as Client, Options};
+use riparian_protocol::messages::{
+    ProduceRequest,
+    produce_request::{PartitionProduceData, TopicProduceData},
+};
+use riparian_records::{BatchBuilder, BatchOptions};
+use riparian_tests::{Connection, Program, create_topic_request, create_topics, riparian, riparian_binary};
+use riparian_types::WallMillis;
 
 const LIMIT: Duration = Duration::from_secs(20);
+const KAFKA_STORAGE_ERROR: i16 = 56;
 const BINARY_BYTES_MAX: u64 = 15 * 1024 * 1024;
 
 fn repository() -> PathBuf {
@@ -94,6 +102,46 @@ fn container_starts_it_as_it_wants_to_be_started() {
     let image = file.lines().find_map(|line| line.strip_prefix("FROM docker.io/library/rust:")).expect("it builds");
     let version = image.split('-').next().expect("a version");
     assert!(toolchain.contains(&format!("\"{version}")), "{version} is not in {toolchain}");
+}
+
+/// A disk that is full fails every write, and may hold the log too.
+#[test]
+fn what_clients_cause_over_and_over_is_told_a_few_times() {
+    const REQUESTS: usize = 100;
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let data = dir.path().join("data");
+    let mut command = Command::new("sh");
+    // In blocks of 512 bytes: no file may be larger than 1 MiB.
+    command.args(["-c", "ulimit -f 2048; exec \"$@\"", "sh"]).arg(riparian().get_program());
+    command.args(["serve", "--port", "0", "--http-address", "off", "--data-dir"]).arg(&data);
+    let server = Program::start("riparian", &mut command);
+    let address = server.wait_for_line("address", LIMIT, |_| true);
+    let port: u16 =
+        address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("the first line is the address");
+    let names: Vec<String> = (0..REQUESTS).map(|number| format!("topic-{number}")).collect();
+    create_topics(port, &names.iter().map(String::as_str).collect::<Vec<_>>(), 1);
+    let mut builder = BatchBuilder::new(BatchOptions::PLAIN);
+    builder.push(WallMillis(1), None, Some(&[7; 600_000]));
+    let batch = builder.build();
+    let options = Options { client_id: "by-hand".to_owned(), connect_timeout: LIMIT, request_timeout: LIMIT };
+    let mut connection = Client::open(&format!("127.0.0.1:{port}"), &options).expect("the server accepts connections");
+    let mut produce = |topic: &str| {
+        let partition = PartitionProduceData { records: Some((&*batch).into()), ..Default::default() };
+        let topic = TopicProduceData { name: topic.into(), partition_data: vec![partition], ..Default::default() };
+        let request = ProduceRequest { acks: -1, timeout_ms: 1000, topic_data: vec![topic], ..Default::default() };
+        let answer = connection.call_version(&request, 9).expect("the server answers");
+        answer.decode().expect("an answer").responses[0].partition_responses[0].error_code
+    };
+    assert_eq!(produce("topic-0"), 0);
+    (0..REQUESTS).for_each(|_| assert_eq!(produce("topic-0"), KAFKA_STORAGE_ERROR));
+    assert_eq!(produce("topic-1"), 0, "a file with room");
+    let ended = server.terminate(LIMIT).success();
+    for what in ["topic created", "append failed"] {
+        let lines = ended.stderr.lines().filter(|line| line.contains(what)).count();
+        assert!((1..REQUESTS).contains(&lines), "{lines} lines of {what:?}");
+    }
+    let lines = ended.stderr.lines().count();
+    assert!(lines < REQUESTS, "{lines} lines: {}", ended.stderr);
 }
 
 #[test]

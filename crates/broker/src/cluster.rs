@@ -147,7 +147,9 @@ impl Broker {
         for change in changes {
             match change {
                 TopicChange::Created { name, id, partitions } => {
-                    tracing::info!(topic = %name, partitions = partitions.0, "topic created");
+                    self.peer_lines.topics.run(now.mono, |suppressed| {
+                        tracing::info!(topic = %name, partitions = partitions.0, suppressed, "topic created");
+                    });
                     self.add_partitions(name, *id, *partitions);
                 }
                 TopicChange::Grown { name, id, partitions, .. } => {
@@ -177,7 +179,9 @@ impl Broker {
         else {
             return;
         };
-        tracing::info!(topic = %name, "topic deleted");
+        self.peer_lines.topics.run(now.mono, |suppressed| {
+            tracing::info!(topic = %name, suppressed, "topic deleted");
+        });
         match self.logs.delete_topic(name) {
             Ok(garbage) => self.shell.spawn(Box::new(move || {
                 if let Err(error) = garbage.remove() {
@@ -304,7 +308,10 @@ impl Broker {
                         .collect(),
                 };
                 for (topic, error) in &failures {
-                    tracing::warn!(group = group.as_str(), %topic, error, "internal topic can't be created");
+                    broker.peer_lines.failures.run(now.mono, |suppressed| {
+                        let group = group.as_str();
+                        tracing::warn!(group, %topic, error, suppressed, "internal topic can't be created");
+                    });
                 }
                 let command = GroupCommand::InternalTopicsCreated { group, attempted, failures };
                 broker.groups[shard].tell(broker, now, command);

@@ -17,6 +17,7 @@ mod connection;
 mod groups;
 mod handlers;
 mod host;
+mod lines;
 mod open;
 mod partition;
 mod record_log;
@@ -46,6 +47,7 @@ use riparian_types::{MonoMillis, NodeId, Now, Offset, PartitionIndex, Prng, Topi
 pub use authorizer::{AllowAll, Authorizer, Operation, Principal, Resource};
 pub use config::{AdvertisedListener, BrokerConfig};
 pub use connection::Connection;
+pub use lines::RateLimit;
 pub use request::CloseReason;
 pub use shell::{ConnectionId, FilePart, Job, Piece, Reply, Shell};
 
@@ -74,6 +76,7 @@ pub struct Broker {
     next_connection: AtomicU64,
     /// The sum of all durable ends at the last checkpoint: nothing is written when nothing was appended.
     checkpointed: AtomicI64,
+    pub(crate) peer_lines: lines::PeerLines,
     myself: Weak<Self>,
 }
 

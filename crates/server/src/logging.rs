@@ -4,14 +4,12 @@ use std::{
     backtrace::{Backtrace, BacktraceStatus},
     io::{self, IsTerminal},
     panic::PanicHookInfo,
-    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Result, anyhow};
-use riparian_types::MonoMillis;
 use tracing_subscriber::{EnvFilter, fmt::SubscriberBuilder, util::SubscriberInitExt};
 
-use crate::{cli::LogOptions, clock::Clock, config::ConfigErrors};
+use crate::{cli::LogOptions, config::ConfigErrors};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -64,48 +62,6 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// At most so many lines per period, for lines that a peer can cause; the next period's first line says how many are missing.
-#[derive(Debug)]
-pub(crate) struct RateLimit {
-    lines_max: u32,
-    period_ms: u64,
-    state: Mutex<Period>,
-}
-
-#[derive(Debug)]
-struct Period {
-    end: MonoMillis,
-    lines: u32,
-    suppressed: u64,
-}
-
-impl RateLimit {
-    pub(crate) const fn new(lines_max: u32, period_ms: u64) -> Self {
-        Self { lines_max, period_ms, state: Mutex::new(Period { end: MonoMillis(0), lines: 0, suppressed: 0 }) }
-    }
-
-    /// Runs `log` if a line is allowed, with the number of lines that were left out before it (`None`: not one).
-    pub(crate) fn run(&self, clock: &Clock, log: impl FnOnce(Option<u64>)) {
-        if let Some(suppressed) = self.allow(clock.now().mono) {
-            log((suppressed > 0).then_some(suppressed));
-        }
-    }
-
-    fn allow(&self, now: MonoMillis) -> Option<u64> {
-        let mut period = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if now >= period.end {
-            period.end = MonoMillis(now.0.saturating_add(self.period_ms));
-            period.lines = 0;
-        }
-        if period.lines == self.lines_max {
-            period.suppressed += 1;
-            return None;
-        }
-        period.lines += 1;
-        Some(std::mem::take(&mut period.suppressed))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,14 +74,5 @@ mod tests {
         for filter in ["debgu", "riparian=loud", "2"] {
             assert!(parse_filter(filter).is_err(), "{filter}");
         }
-    }
-
-    #[test]
-    fn lines_beyond_the_limit_are_counted_and_told_later() {
-        let limit = RateLimit::new(2, 100);
-        let at = |ms| limit.allow(MonoMillis(ms));
-        assert_eq!([at(0), at(1), at(2), at(99)], [Some(0), Some(0), None, None]);
-        assert_eq!([at(100), at(101), at(102)], [Some(2), Some(0), None]);
-        assert_eq!([at(500), at(501)], [Some(1), Some(0)]);
     }
 }

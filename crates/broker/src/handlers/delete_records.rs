@@ -79,7 +79,9 @@ fn delete(broker: &Broker, name: &TopicName, index: PartitionIndex, before: i64)
         // Told when the server started.
         TrimError::Unavailable(Unavailable::Damaged) => ErrorCode::KafkaStorageError,
         error => {
-            tracing::error!(topic = %name, partition = %index, %error, "records can't be deleted");
+            broker.peer_lines.failures.run(broker.shell.now().mono, |suppressed| {
+                tracing::error!(topic = %name, partition = %index, %error, suppressed, "records can't be deleted");
+            });
             ErrorCode::KafkaStorageError
         }
     })

@@ -145,7 +145,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         topics: each_once(topics),
     };
     let wait_ms = request.max_wait_ms.min(WAIT_MAX_MS);
-    match fetch.evaluate(wait_ms <= 0) {
+    match fetch.evaluate(ctx.broker, wait_ms <= 0) {
         Some(answers) => fetch.reply(ctx.broker, &answers),
         None => park(&ctx, fetch, wait_ms),
     }
@@ -245,7 +245,7 @@ impl ParkedFetch {
     fn answer(&self, broker: &Broker, whatever: bool) {
         let mut guard = self.lock();
         let due = guard.as_mut().and_then(|fetch| (whatever || fetch.has_enough()).then_some(fetch));
-        let Some(answers) = due.and_then(|fetch| fetch.evaluate(true)) else {
+        let Some(answers) = due.and_then(|fetch| fetch.evaluate(broker, true)) else {
             return;
         };
         let fetch = guard.take();
@@ -263,7 +263,7 @@ impl Fetch {
     }
 
     /// What to answer per topic and partition, if there is enough, or an error to report, or `whatever` is wanted.
-    fn evaluate(&self, whatever: bool) -> Option<Vec<Vec<Answer>>> {
+    fn evaluate(&self, broker: &Broker, whatever: bool) -> Option<Vec<Vec<Answer>>> {
         let mut left = self.bytes_max;
         let mut read = 0usize;
         let mut must_answer = whatever || self.topics.iter().all(|topic| topic.partitions.is_empty());
@@ -272,7 +272,7 @@ impl Fetch {
             let mut partitions = Vec::with_capacity(topic.partitions.len());
             for ask in &topic.partitions {
                 // The first batch is sent whatever its size, so that a reader always gets on.
-                let answer = ask.read(left, read == 0);
+                let answer = ask.read(broker, left, read == 0);
                 read += answer.records.len();
                 left = left.saturating_sub(answer.records.len());
                 must_answer |= answer.data.error_code != 0;
@@ -325,9 +325,9 @@ struct Answer {
 }
 
 impl Ask {
-    fn read(&self, left: usize, at_least_one: bool) -> Answer {
+    fn read(&self, broker: &Broker, left: usize, at_least_one: bool) -> Answer {
         let mut data = PartitionData { partition_index: self.index.0, high_watermark: -1, ..Default::default() };
-        let records = match self.read_into(&mut data, left, at_least_one) {
+        let records = match self.read_into(broker, &mut data, left, at_least_one) {
             Ok(records) => records,
             Err(code) => {
                 data.error_code = code.code();
@@ -361,7 +361,13 @@ impl Ask {
         Ok(*bytes)
     }
 
-    fn read_into(&self, data: &mut PartitionData<'_>, left: usize, at_least_one: bool) -> Result<Piece, ErrorCode> {
+    fn read_into(
+        &self,
+        broker: &Broker,
+        data: &mut PartitionData<'_>,
+        left: usize,
+        at_least_one: bool,
+    ) -> Result<Piece, ErrorCode> {
         let partition = self.partition.as_ref().map_err(|code| *code)?;
         offset_for_leader_epoch::check(self.current_leader_epoch, partition.leader_epoch())?;
         let log = partition.log();
@@ -380,7 +386,7 @@ impl Ask {
             Ok(records) => Ok(records),
             Err(ReadError::OutOfRange { .. }) => Err(ErrorCode::OffsetOutOfRange),
             Err(error) => {
-                tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "partition can't be read");
+                partition.tell_unreadable(broker, &error);
                 Err(ErrorCode::KafkaStorageError)
             }
         }
@@ -399,6 +405,12 @@ fn readable_end(log: &PartitionLog) -> Result<Offset, ErrorCode> {
 }
 
 impl Partition {
+    pub(crate) fn tell_unreadable(&self, broker: &Broker, error: &ReadError) {
+        broker.peer_lines.failures.run(broker.shell.now().mono, |suppressed| {
+            tracing::error!(topic = %self.topic, partition = %self.index, %error, suppressed, "partition can't be read");
+        });
+    }
+
     /// The leader epoch: this server is the only leader there ever was.
     pub(crate) const fn leader_epoch(&self) -> LeaderEpoch {
         LeaderEpoch(0)

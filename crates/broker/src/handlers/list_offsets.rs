@@ -19,6 +19,7 @@ use riparian_types::{PartitionIndex, TopicName, WallMillis};
 use riparian_wire::{DecodeError, Reader};
 
 use crate::{
+    Broker,
     authorizer::{Operation, Resource},
     handlers::{Api, offset_for_leader_epoch},
     partition::Partition,
@@ -52,7 +53,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
             };
             let mut answer =
                 ListOffsetsPartitionResponse { partition_index: ask.partition_index, ..Default::default() };
-            match found.and_then(|partition| look_up(&partition, &ask)) {
+            match found.and_then(|partition| look_up(ctx.broker, &partition, &ask)) {
                 Ok(Some((offset, timestamp))) => {
                     answer.offset = offset;
                     answer.timestamp = timestamp;
@@ -74,7 +75,11 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
 }
 
 /// The offset and timestamp asked for; `None` if there is no such record.
-fn look_up(partition: &Partition, ask: &ListOffsetsPartition) -> Result<Option<(i64, i64)>, ErrorCode> {
+fn look_up(
+    broker: &Broker,
+    partition: &Partition,
+    ask: &ListOffsetsPartition,
+) -> Result<Option<(i64, i64)>, ErrorCode> {
     offset_for_leader_epoch::check(ask.current_leader_epoch, partition.leader_epoch())?;
     let log = partition.log();
     if log.unavailable() == Some(Unavailable::Damaged) {
@@ -91,7 +96,7 @@ fn look_up(partition: &Partition, ask: &ListOffsetsPartition) -> Result<Option<(
                 log.offset_for_timestamp(WallMillis(timestamp), log.durable_end())
             };
             found.map(|found| found.map(|found| (found.offset.0, found.timestamp.0))).map_err(|error| {
-                tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "partition can't be read");
+                partition.tell_unreadable(broker, &error);
                 ErrorCode::KafkaStorageError
             })
         }

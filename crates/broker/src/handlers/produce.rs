@@ -191,13 +191,13 @@ fn append(
             if matches!(error, AppendError::Unavailable(why) if why != Unavailable::Damaged) {
                 ctx.broker.reopen_soon(&partition);
             }
-            Err(append_error(&partition, &error))
+            Err(append_error(ctx.broker, &partition, &error))
         }
     }
 }
 
 /// The one place where the errors of an append become codes.
-fn append_error(partition: &Partition, error: &AppendError) -> (ErrorCode, Option<String>) {
+fn append_error(broker: &Broker, partition: &Partition, error: &AppendError) -> (ErrorCode, Option<String>) {
     let code = match error {
         AppendError::Producer(ProducerError::Fenced { .. }) => ErrorCode::InvalidProducerEpoch,
         AppendError::Producer(ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
@@ -206,7 +206,9 @@ fn append_error(partition: &Partition, error: &AppendError) -> (ErrorCode, Optio
         // Told when the server started.
         AppendError::Unavailable(Unavailable::Damaged) => ErrorCode::KafkaStorageError,
         error => {
-            tracing::error!(topic = %partition.topic, partition = %partition.index, %error, "append failed");
+            broker.peer_lines.failures.run(broker.shell.now().mono, |suppressed| {
+                tracing::error!(topic = %partition.topic, partition = %partition.index, %error, suppressed, "append failed");
+            });
             return (ErrorCode::KafkaStorageError, None);
         }
     };

@@ -37,7 +37,7 @@ use std::{
 };
 
 use bytes::{Buf, BufMut, Bytes};
-use riparian_broker::telemetry::Limit;
+use riparian_broker::{RateLimit, telemetry::Limit};
 use tokio::{
     io::{AsyncRead, Interest, ReadBuf},
     net::TcpStream,
@@ -52,7 +52,7 @@ use super::{
     port::{Piece, Port},
     send::{self, SendError},
 };
-use crate::{clock::Clock, logging::RateLimit};
+use crate::clock::Clock;
 
 /// What a connection may always hold: a request of ordinary size must not fail because others hold too much.
 pub(crate) const HELD_BYTES_FREE: usize = 64 * 1024;
@@ -71,7 +71,7 @@ thread_local! {
 }
 
 /// Noisy peers share one allowance of log lines.
-pub(crate) static PEER_LINES: RateLimit = RateLimit::new(20, 10_000);
+pub(crate) static PEER_LINES: RateLimit = RateLimit::of_peers();
 
 /// What the rest of the server sees of a connection.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ impl<P: Port> Task<P> {
         let (End::Quiet(reason) | End::Told(reason, _)) = end;
         io.ended_as = reason;
         if let End::Told(_, reason) = end {
-            PEER_LINES.run(&self.clock, |suppressed| {
+            PEER_LINES.run(self.clock.mono(), |suppressed| {
                 tracing::warn!(peer = %self.peer, suppressed, "connection closed: {reason}");
             });
         }

@@ -186,7 +186,7 @@ impl Shell for Hub {
                 if early_bytes > HELD_BYTES_FREE && self.held_bytes.load(Ordering::Relaxed) > self.held_bytes_max =>
             {
                 self.counters.limits.hit(Limit::ConnectionsBytes);
-                PEER_LINES.run(&self.clock, |suppressed| {
+                PEER_LINES.run(self.clock.mono(), |suppressed| {
                     tracing::warn!(
                         connection = id.0,
                         suppressed,

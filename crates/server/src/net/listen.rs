@@ -164,7 +164,7 @@ impl<P: Port> Acceptor<P> {
         if self.hub.connection_count() >= connections_max {
             counters.refuse(Refused::TooMany);
             counters.limits.hit(Limit::Connections);
-            PEER_LINES.run(&self.hub.clock, |suppressed| {
+            PEER_LINES.run(self.hub.clock.mono(), |suppressed| {
                 tracing::warn!(%peer, suppressed, "connection refused: there are {connections_max} already (max.connections, or the limit of open files)");
             });
             return;
@@ -175,7 +175,7 @@ impl<P: Port> Acceptor<P> {
         let Some(place) = self.hub.addresses.take(address, address_max) else {
             counters.refuse(Refused::TooManyOfAddress);
             counters.limits.hit(Limit::ConnectionsPerIp);
-            PEER_LINES.run(&self.hub.clock, |suppressed| {
+            PEER_LINES.run(self.hub.clock.mono(), |suppressed| {
                 tracing::warn!(%peer, suppressed, "connection refused: its address has {address_max} already (max.connections.per.ip)");
             });
             return;
@@ -233,7 +233,7 @@ impl<P: Port> Acceptor<P> {
             return;
         }
         self.hub.counters.refuse(Refused::AcceptFailed);
-        PEER_LINES.run(&self.hub.clock, |suppressed| {
+        PEER_LINES.run(self.hub.clock.mono(), |suppressed| {
             tracing::error!(suppressed, "a connection could not be accepted: {error}");
         });
         sleep(Duration::from_millis(100)).await;
