@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 use riparian_broker::telemetry::Limit;
+use rustix::net::sockopt;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
@@ -30,6 +31,12 @@ use crate::config::listeners::Endpoint;
 
 /// Connections that the kernel may hold before they are accepted.
 const BACKLOG: u32 = 4096;
+
+/// When a peer that is silent is asked whether it is there, how often again, and how many times. One that vanished without
+/// a word, with its machine, is noticed so while a request of its waits, which may be for as long as it has asked for.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+const PROBES_MAX: u32 = 6;
 
 /// Limits of every connection.
 #[derive(Clone, Debug)]
@@ -91,6 +98,11 @@ fn bind_address(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // Connections of a server that was just stopped must not keep the next one from starting.
     socket.set_reuseaddr(true)?;
+    // Its connections have it from here.
+    socket.set_keepalive(true)?;
+    sockopt::set_tcp_keepidle(&socket, PROBE_AFTER)?;
+    sockopt::set_tcp_keepintvl(&socket, PROBE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(&socket, PROBES_MAX)?;
     socket.bind(address)?;
     Ok(socket)
 }

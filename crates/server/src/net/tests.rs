@@ -434,6 +434,35 @@ async fn peer_that_leaves_behind_requests_that_are_not_read_is_noticed() {
     server.fake.until("it is closed", |fake| fake.disconnected.load(Ordering::SeqCst) == 1).await;
 }
 
+/// The timer of a connection, as the system tells it: 2 for one that asks whether the peer is still there.
+fn timer_of(server: SocketAddr, peer: SocketAddr) -> Option<u8> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let port = |address: &str| u16::from_str_radix(address.split(':').nth(1)?, 16).ok();
+    table.lines().find_map(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let ports = (port(fields.get(1)?)?, port(fields.get(2)?)?);
+        let timer = fields.get(5)?.split(':').next()?;
+        if ports == (server.port(), peer.port()) { u8::from_str_radix(timer, 16).ok() } else { None }
+    })
+}
+
+#[tokio::test]
+async fn a_silent_peer_is_asked_whether_it_is_there() {
+    let server = Server::start(LIMITS);
+    let mut peer = server.connect().await;
+    peer.send(&["echo-first", "hold-second"]).await;
+    peer.expect(&["echo-first"]).await;
+    server.fake.until("the second waits", |fake| fake.held() == 1).await;
+    let address = peer.stream.local_addr().unwrap();
+    // What was answered has to be acknowledged first.
+    let asks = async {
+        while timer_of(server.address, address) != Some(2) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), asks).await.expect("a timer for that");
+}
+
 #[tokio::test]
 async fn connection_that_ends_by_a_panic_is_gone() {
     let server = Server::start(Limits { connections_max: 1, ..LIMITS });
