@@ -29,6 +29,10 @@ pub struct Connection {
 /// closes, and wait for their sessions.
 const GROUPS_MAX: usize = 100;
 
+/// Partitions that the fetches of a connection may wait for: what a fetch keeps of each takes several times its bytes in
+/// the request. A client has one fetch at a time.
+const WAITING_PARTITIONS_MAX: usize = 100_000;
+
 /// What waits on a connection for something to happen: fetches for records, members for their groups.
 #[derive(Debug, Default)]
 pub(crate) struct LongPolls {
@@ -39,7 +43,9 @@ pub(crate) struct LongPolls {
 struct Waiting {
     /// Nobody has the time to wait any more.
     ended: bool,
-    fetches: BTreeMap<u64, Weak<ParkedFetch>>,
+    fetches: BTreeMap<u64, (usize, Weak<ParkedFetch>)>,
+    /// How many partitions these wait for.
+    partitions: usize,
     /// By the slot of the request.
     group_waits: BTreeMap<u64, GroupWait>,
 }
@@ -59,18 +65,28 @@ pub(crate) struct Ended {
 }
 
 impl LongPolls {
-    /// Notes a fetch; false if there is no time to wait.
-    pub(crate) fn begin(&self, id: u64, fetch: &Arc<ParkedFetch>) -> bool {
+    /// Whether one more fetch may wait, for so many partitions; one may in any case.
+    pub(crate) fn has_room(&self, partitions: usize) -> bool {
+        let inner = self.lock();
+        inner.fetches.is_empty() || inner.partitions + partitions <= WAITING_PARTITIONS_MAX
+    }
+
+    /// Notes a fetch and how many partitions it waits for; false if there is no time to wait.
+    pub(crate) fn begin(&self, id: u64, fetch: &Arc<ParkedFetch>, partitions: usize) -> bool {
         let mut inner = self.lock();
         if !inner.ended {
-            inner.fetches.insert(id, Arc::downgrade(fetch));
+            inner.fetches.insert(id, (partitions, Arc::downgrade(fetch)));
+            inner.partitions += partitions;
         }
         !inner.ended
     }
 
     /// Forgets a fetch that waits no more.
     pub(crate) fn forget(&self, id: u64) {
-        self.lock().fetches.remove(&id);
+        let mut inner = self.lock();
+        if let Some((partitions, _)) = inner.fetches.remove(&id) {
+            inner.partitions -= partitions;
+        }
     }
 
     /// Notes a request that may have to wait for an event of a group; false if there is no time to wait.
@@ -91,7 +107,9 @@ impl LongPolls {
     pub(crate) fn end(&self) -> Ended {
         let mut inner = self.lock();
         inner.ended = true;
-        let fetches = std::mem::take(&mut inner.fetches).into_values().filter_map(|fetch| fetch.upgrade()).collect();
+        inner.partitions = 0;
+        let fetches = std::mem::take(&mut inner.fetches).into_values();
+        let fetches = fetches.filter_map(|(_, fetch)| fetch.upgrade()).collect();
         Ended { fetches, group_waits: std::mem::take(&mut inner.group_waits).into_values().collect() }
     }
 

@@ -127,6 +127,8 @@ pub enum Limit {
     RequestPartitions,
     /// Groups that have configs of their own.
     ConfiguredGroups,
+    /// Partitions that the fetches of one connection wait for.
+    WaitingPartitions,
 }
 
 impl From<Growing> for Limit {
@@ -143,7 +145,7 @@ impl From<Growing> for Limit {
 
 impl Limit {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Connections,
         Self::ConnectionsPerIp,
         Self::ConnectionRate,
@@ -162,6 +164,7 @@ impl Limit {
         Self::TopicPartitions,
         Self::RequestPartitions,
         Self::ConfiguredGroups,
+        Self::WaitingPartitions,
     ];
 
     /// Its name: the configuration key, where there is one.
@@ -185,6 +188,7 @@ impl Limit {
             Self::TopicPartitions => "partitions of a topic",
             Self::RequestPartitions => "partitions of a request",
             Self::ConfiguredGroups => "configured groups",
+            Self::WaitingPartitions => "partitions that fetches wait for",
         }
     }
 }

@@ -29,6 +29,7 @@ const GROUP_MAX_SIZE_REACHED: i16 = 81;
 const STREAMS_INVALID_TOPOLOGY: i16 = 130;
 const API_VERSIONS: i16 = 18;
 const METADATA: i16 = 3;
+const FETCH: i16 = 1;
 /// As many as one classic group keeps.
 const PENDING_JOINS_MAX: usize = 10_000;
 
@@ -50,7 +51,7 @@ const ELSEWHERE: [&str; 6] = [
 /// The limit, what it is set to, and what exceeds it.
 type Case = (&'static str, &'static str, fn(&Server));
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 19] = [
     ("group.streams.max.size", "1", |server| {
         assert_eq!(join(server, "g", "first", "in", ""), (0, String::new()));
         check_says(&join(server, "g", "second", "in", ""), GROUP_MAX_SIZE_REACHED, "group.streams.max.size");
@@ -144,6 +145,33 @@ const CASES: [Case; 18] = [
             assert_eq!(refused(&codes(step * CONFIGURED_GROUPS_MAX / 10, CONFIGURED_GROUPS_MAX / 10)), 0);
         }
         assert_eq!(refused(&codes(CONFIGURED_GROUPS_MAX - 1, 2)), 1);
+    }),
+    ("partitions that fetches wait for", "", |server| {
+        create_topics(server.port(), &["wide"], 10_000);
+        let mut body = [-1i32, 300_000, 1, 1 << 20].map(i32::to_be_bytes).concat();
+        body.extend([0, 0, 0, 0, 1, 0, 4, b'w', b'i', b'd', b'e']);
+        body.extend(10_000i32.to_be_bytes());
+        for partition in 0..10_000i32 {
+            body.extend(partition.to_be_bytes());
+            body.extend(0i64.to_be_bytes());
+            body.extend(1000i32.to_be_bytes());
+        }
+        let mut waiting = Connection::open(server.port());
+        (0..10).for_each(|_| waiting.send_frame(&request(FETCH, 4, 1, &body)));
+        waiting.send_frame(&request(FETCH, 4, 2, &body));
+        eventually(server.http_port(), "a fetch that may not wait", |scrape| {
+            scrape.value("riparian_limit_hits_total", &[("limit", "partitions that fetches wait for")]) == Some(1.0)
+        });
+        // On another connection as many may wait.
+        let mut other = Connection::open(server.port());
+        other.send_frame(&request(FETCH, 4, 1, &body));
+        eventually(server.http_port(), "all that wait", |scrape| {
+            scrape.value("riparian_requests_in_flight", &[]) == Some(12.0)
+        });
+        drop((waiting, other));
+        eventually(server.http_port(), "nothing that waits", |scrape| {
+            scrape.value("riparian_requests_in_flight", &[]) == Some(0.0)
+        });
     }),
     ("offset.metadata.max.bytes", "10", |server| {
         assert_eq!(try_commit(server.port(), "g", "eleven here"), OFFSET_METADATA_TOO_LARGE);

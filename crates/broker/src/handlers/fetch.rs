@@ -39,6 +39,7 @@ use crate::{
     handlers::{Api, offset_for_leader_epoch},
     partition::Partition,
     request::{Context, ReplyTo},
+    telemetry::Limit,
     timers::TimerKey,
 };
 
@@ -191,6 +192,13 @@ fn each_once(mut topics: Vec<TopicAsk>) -> Vec<TopicAsk> {
 fn park(ctx: &Context<'_>, fetch: Fetch, wait_ms: i32) {
     let (broker, now) = (ctx.broker, ctx.now);
     let partitions: Vec<_> = fetch.partitions().cloned().collect();
+    if !ctx.connection.long_polls().has_room(partitions.len()) {
+        broker.telemetry.limits().hit(Limit::WaitingPartitions);
+        if let Some(answers) = fetch.evaluate(broker, true) {
+            fetch.reply(broker, &answers);
+        }
+        return;
+    }
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let long_polls = ctx.connection.long_polls().clone();
     let parked = Arc::new(ParkedFetch { id, fetch: Mutex::new(Some(fetch)), timer: OnceLock::new(), long_polls });
@@ -199,7 +207,7 @@ fn park(ctx: &Context<'_>, fetch: Fetch, wait_ms: i32) {
     }
     let timer = broker.wake_at(now.mono.plus_ms(i64::from(wait_ms)), Wake::Fetch(Arc::downgrade(&parked)));
     let _ = parked.timer.set(timer);
-    if !parked.long_polls.begin(id, &parked) {
+    if !parked.long_polls.begin(id, &parked, partitions.len()) {
         parked.expire(broker);
     }
     // Records may have become readable between the look and the parking.
