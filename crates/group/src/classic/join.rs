@@ -73,6 +73,9 @@ impl GroupMachine {
             _ if !LiveGroup::new().supports(&join.protocol_type, &join.protocols) => {
                 return refused(MemberId::default(), ClassicJoinError::InconsistentGroupProtocol, scope);
             }
+            _ if self.config.check_room_for_member().is_err() => {
+                return refused(MemberId::default(), ClassicJoinError::GroupMaxSizeReached, scope);
+            }
             Found::OffsetsOnly => Before::Offsets,
             Found::Nothing => match self.check_room_for_group(&group_id) {
                 Ok(()) => Before::Nothing,
