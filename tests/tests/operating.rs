@@ -144,6 +144,28 @@ fn what_clients_cause_over_and_over_is_told_a_few_times() {
     assert!(lines < REQUESTS, "{lines} lines: {}", ended.stderr);
 }
 
+/// A file on a disk that is full, or a pipe that nobody reads any more.
+#[test]
+fn log_that_cannot_be_written_is_lost_and_the_server_goes_on() {
+    for standard_error in ["2>/dev/full", "2>&-", "2> >(exec true)"] {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let mut command = Command::new("bash");
+        command.args(["-c", &format!("exec \"$@\" {standard_error}"), "bash"]).arg(riparian().get_program());
+        command.args(["serve", "--port", "0", "--http-address", "off", "--data-dir"]).arg(dir.path().join("data"));
+        let server = Program::start("riparian", &mut command);
+        let address = server.wait_for_line("address", LIMIT, |_| true);
+        let port =
+            address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("the first line is the address");
+        for topic in ["first", "second"] {
+            create_topics(port, &[topic], 1);
+            let mut connection = Connection::open(port);
+            connection.send(&[0xff; 8]);
+            assert_eq!(connection.read_frame(), None);
+        }
+        server.terminate(LIMIT).success();
+    }
+}
+
 #[test]
 fn log_can_be_json() {
     let dir = tempfile::tempdir().expect("a temporary directory can be made");

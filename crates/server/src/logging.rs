@@ -1,4 +1,4 @@
-//! Log lines: one per event, on standard error, as text or JSON.
+//! Log lines: one per event, on standard error, as text or JSON. Lines that can't be written are lost, and nothing else.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
@@ -33,6 +33,8 @@ pub(crate) fn start(options: &LogOptions) -> Result<()> {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_target(false)
+        // It would be told on standard error too, and to fail at that is a panic.
+        .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal());
     match options.log_format {
         LogFormat::Text => builder.finish().try_init(),
