@@ -8,7 +8,7 @@ use std::{
 
 use riparian_types::{ClientId, GroupId, machine::Waiter};
 
-use crate::{authorizer::Principal, handlers::fetch::ParkedFetch, shell::ConnectionId};
+use crate::{authorizer::Principal, handlers::fetch::ParkedFetch, partition::Partition, shell::ConnectionId};
 
 /// What is known of a connection while it is open.
 #[derive(Debug)]
@@ -23,11 +23,15 @@ pub struct Connection {
     long_polls: Arc<LongPolls>,
     /// The groups that members have reported to through it.
     groups: Mutex<Vec<GroupId>>,
+    /// What was appended to by requests that are not settled yet.
+    unsynced: Mutex<Vec<Arc<Partition>>>,
 }
 
 /// Most groups that are remembered of a connection; a client has one. Members of others are not known to be gone when it
 /// closes, and wait for their sessions.
 const GROUPS_MAX: usize = 100;
+/// Among how many of the last partitions is looked whether one is noted already; twice does no harm.
+const UNSYNCED_LOOK_MAX: usize = 8;
 
 /// Partitions that the fetches of a connection may wait for: what a fetch keeps of each takes several times its bytes in
 /// the request. A client has one fetch at a time.
@@ -130,7 +134,22 @@ impl Connection {
             usual_client: OnceLock::new(),
             long_polls: Arc::default(),
             groups: Mutex::default(),
+            unsynced: Mutex::default(),
         }
+    }
+
+    /// Notes that this partition is to be synced once the requests at hand are settled.
+    pub(crate) fn note_unsynced(&self, partition: &Arc<Partition>) {
+        let mut unsynced = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
+        // Mostly one producer sends batch after batch to the same few.
+        if !unsynced.iter().rev().take(UNSYNCED_LOOK_MAX).any(|known| Arc::ptr_eq(known, partition)) {
+            unsynced.push(Arc::clone(partition));
+        }
+    }
+
+    /// The partitions that are to be synced; none the next time.
+    pub(crate) fn take_unsynced(&self) -> Vec<Arc<Partition>> {
+        std::mem::take(&mut *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether this client id is the one that was asked about first.

@@ -145,6 +145,7 @@ impl Broker {
 
     /// Tells that a connection is closed. Replies to it may still come and are to be dropped.
     pub fn disconnected(&self, now: Now, connection: &Connection) {
+        self.settle(now, connection);
         let ended = connection.long_polls().end();
         for fetch in ended.fetches {
             fetch.abandon(self);
@@ -163,7 +164,31 @@ impl Broker {
     /// # Errors
     /// The request can't be answered: the connection is to be closed, and one line logged.
     pub fn handle(&self, now: Now, connection: &Connection, slot: u64, frame: Bytes) -> Result<(), CloseReason> {
+        let result = self.handle_unsettled(now, connection, slot, frame);
+        self.settle(now, connection);
+        result
+    }
+
+    /// As [`Broker::handle`], for one of several requests that are at hand: [`Broker::settle`] must follow the last of
+    /// them, before anything is waited for. What they append is made durable together.
+    ///
+    /// # Errors
+    /// As [`Broker::handle`].
+    pub fn handle_unsettled(
+        &self,
+        now: Now,
+        connection: &Connection,
+        slot: u64,
+        frame: Bytes,
+    ) -> Result<(), CloseReason> {
         self.dispatch(now, connection, slot, &frame)
+    }
+
+    /// Begins to make durable what the requests of this connection have appended.
+    pub fn settle(&self, now: Now, connection: &Connection) {
+        for partition in connection.take_unsynced() {
+            self.sync_soon(now, &partition);
+        }
     }
 
     /// Does what is due. To be called at the times that [`Shell::wake_at`] asks for.

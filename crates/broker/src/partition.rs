@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU8, AtomicUsize, Ordering},
@@ -37,6 +38,12 @@ pub(crate) struct Partition {
     log: RwLock<Arc<PartitionLog>>,
     sync: AtomicU8,
     waits: Mutex<Waits>,
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Partition").field("topic", &self.topic).field("index", &self.index).finish_non_exhaustive()
+    }
 }
 
 #[derive(Default)]

@@ -141,6 +141,13 @@ impl Server {
 
     /// Sends a request and returns its slot.
     fn send<R: Request<'static>>(&mut self, request: &R, version: i16) -> u64 {
+        let slot = self.send_unsettled(request, version);
+        self.broker.settle(self.shell.now(), &self.connection);
+        slot
+    }
+
+    /// As [`Server::send`], of one of several requests at hand.
+    fn send_unsettled<R: Request<'static>>(&mut self, request: &R, version: i16) -> u64 {
         let mut frame = Vec::new();
         let header = RequestHeader {
             api_key: R::API_KEY.code(),
@@ -153,7 +160,7 @@ impl Server {
         request.encode(&mut frame, version).unwrap();
         let slot = self.slot;
         self.slot += 1;
-        self.broker.handle(self.shell.now(), &self.connection, slot, frame.into()).unwrap();
+        self.broker.handle_unsettled(self.shell.now(), &self.connection, slot, frame.into()).unwrap();
         slot
     }
 

@@ -84,7 +84,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     }
     let (broker, now) = (ctx.broker, ctx.now);
     for one in &pending {
-        broker.sync_soon(now, &one.partition);
+        ctx.connection.note_unsynced(&one.partition);
     }
     if request.acks == 0 {
         let error = ErrorCode::from_code(response.first_error()).unwrap_or(ErrorCode::UnknownServerError);

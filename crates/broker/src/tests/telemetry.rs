@@ -10,6 +10,28 @@ pub(super) fn api(server: &Server, key: ApiKey) -> &ApiCounters {
 }
 
 #[test]
+fn what_is_asked_in_one_go_is_synced_in_one_go() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start(&disk);
+    server.create_topic("t", 2);
+    let slots: Vec<u64> = (0..5).map(|_| server.send_unsettled(&produce("t", &["a"]), 9)).collect();
+    assert!(server.shell.jobs.lock().unwrap().is_empty(), "more is at hand");
+    server.broker.settle(server.shell.now(), &server.connection);
+    assert_eq!(server.shell.jobs.lock().unwrap().len(), 1);
+    let log = server.broker.telemetry().logs(LogKind::Clients);
+    server.shell.run_jobs();
+    assert_eq!((log.appends.get(), log.syncs.read().count()), (5, 1));
+    assert!(slots.iter().all(|&slot| server.reply(slot).is_some()), "all of them are answered");
+    // A connection that ends leaves nothing behind that nobody syncs.
+    let slot = server.send_unsettled(&produce("t", &["b"]), 9);
+    server.broker.disconnected(server.shell.now(), &server.connection);
+    server.shell.run_jobs();
+    assert!(server.reply(slot).is_some(), "it is durable");
+    server.broker.settle(server.shell.now(), &server.connection);
+    assert!(server.shell.jobs.lock().unwrap().is_empty(), "it was settled");
+}
+
+#[test]
 fn an_answer_that_waits_counts_when_it_leaves_with_the_time_it_took() {
     let disk = Arc::new(MemDisk::new());
     let mut server = Server::start(&disk);

@@ -188,6 +188,10 @@ impl<P: Port> Task<P> {
             }
             self.count_held(io)?;
         }
+        if handled > 0 {
+            // What was asked for in one go is made durable in one go.
+            self.port.settle(self.clock.now(), &self.connection);
+        }
         let has_left = io.ended || (!io.may_handle() && has_finished(&self.stream));
         if !io.hurried && (has_left || io.stage != Stage::Open) {
             // Nobody waits for the end of a long poll.

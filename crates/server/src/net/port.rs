@@ -17,6 +17,7 @@ pub(crate) trait Port: Send + Sync + 'static {
     fn id(connection: &Self::Connection) -> ConnectionId;
     fn handle(&self, now: Now, connection: &Self::Connection, slot: u64, frame: Bytes)
     -> Result<(), Self::CloseReason>;
+    fn settle(&self, now: Now, connection: &Self::Connection);
     fn hurry(&self, now: Now, connection: &Self::Connection);
     fn disconnected(&self, now: Now, connection: &Self::Connection);
     fn on_time(&self, now: Now);
@@ -36,7 +37,11 @@ impl Port for Broker {
     }
 
     fn handle(&self, now: Now, connection: &Connection, slot: u64, frame: Bytes) -> Result<(), CloseReason> {
-        self.handle(now, connection, slot, frame)
+        self.handle_unsettled(now, connection, slot, frame)
+    }
+
+    fn settle(&self, now: Now, connection: &Connection) {
+        self.settle(now, connection);
     }
 
     fn hurry(&self, now: Now, connection: &Connection) {

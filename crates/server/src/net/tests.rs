@@ -44,6 +44,9 @@ struct Fake {
     handled: AtomicU64,
     /// How long the last request was.
     last_bytes: AtomicU64,
+    /// Requests that were handled since it was settled last.
+    unsettled: AtomicU64,
+    settled: AtomicU64,
     hurried: AtomicU64,
     /// To hurry is more than it can do.
     panics_when_hurried: AtomicBool,
@@ -82,6 +85,7 @@ impl Port for Fake {
 
     fn handle(&self, _: Now, connection: &ConnectionId, slot: u64, frame: Bytes) -> Result<(), &'static str> {
         self.last_bytes.store(frame.len() as u64, Ordering::SeqCst);
+        self.unsettled.fetch_add(1, Ordering::SeqCst);
         // Whoever hears of it finds what it led to.
         let _handled = Handled(self);
         match &frame[..4] {
@@ -98,6 +102,12 @@ impl Port for Fake {
             _ => return Err("refused"),
         }
         Ok(())
+    }
+
+    fn settle(&self, _: Now, _: &ConnectionId) {
+        self.unsettled.store(0, Ordering::SeqCst);
+        self.settled.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify_waiters();
     }
 
     fn hurry(&self, _: Now, _: &ConnectionId) {
@@ -161,6 +171,8 @@ impl Server {
             held: Mutex::default(),
             handled: AtomicU64::new(0),
             last_bytes: AtomicU64::new(0),
+            unsettled: AtomicU64::new(0),
+            settled: AtomicU64::new(0),
             hurried: AtomicU64::new(0),
             panics_when_hurried: AtomicBool::new(false),
             disconnected: AtomicU64::new(0),
@@ -246,6 +258,22 @@ async fn replies_keep_the_order_of_requests() {
     server.fake.release(1);
     server.fake.release(0);
     peer.expect(&["hold-one", "echo-two", "hold-four", "echo-five"]).await;
+}
+
+#[tokio::test]
+async fn what_arrived_together_is_settled_together_and_before_anything_is_waited_for() {
+    let server = Server::start(LIMITS);
+    let mut peer = server.connect().await;
+    peer.send(&["hold-this"; 20]).await;
+    server.fake.until("all are handled", |fake| fake.handled.load(Ordering::SeqCst) == 20).await;
+    server.fake.until("all are settled", |fake| fake.unsettled.load(Ordering::SeqCst) == 0).await;
+    let settled = server.fake.settled.load(Ordering::SeqCst);
+    assert!(settled < 20, "they arrived together, and were settled {settled} times");
+    // Half a request that follows is waited for only after that.
+    peer.send(&["hold-that"]).await;
+    peer.stream.write_all(&[0, 0, 0, 99, 1]).await.unwrap();
+    server.fake.until("it is handled", |fake| fake.handled.load(Ordering::SeqCst) == 21).await;
+    server.fake.until("it is settled", |fake| fake.unsettled.load(Ordering::SeqCst) == 0).await;
 }
 
 #[tokio::test]
