@@ -8,7 +8,8 @@
 //! Both ascend in both columns. An entry is added for the first batch after every `index.interval.bytes`; the time index
 //! gets one more when the segment is closed, so that its last entry is the segment's largest timestamp.
 //!
-//! The active segment's indexes are kept in memory and written behind; those of closed segments are searched on disk.
+//! The active segment's indexes are kept in memory and written behind, when batches are synced; those of closed segments
+//! are searched on disk.
 //! They can be rebuilt from the batches at any time, so they are never synced before the segment is closed. How many
 //! entries they have then is written down too ([`crate::files::INDEX_ENTRIES`]).
 

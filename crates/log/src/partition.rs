@@ -373,16 +373,22 @@ impl PartitionLog {
                 state.unsynced.epochs_changed();
             }
         }
-        if let SegmentIndex::Memory(index) = &mut active.index {
-            // The entries stay in memory and are written with the next ones; a lost index is rebuilt.
-            let _ = index.write_new(&*self.disk, &self.dir);
-        }
         state.end = end;
         self.end.store(end.0, Ordering::Release);
         if self.flush == FlushMode::Os {
             self.durable_end.store(end.0, Ordering::Release);
+            // There may be no sync that would write them.
+            self.write_index(state);
         }
         Ok(())
+    }
+
+    /// Writes the entries of the active segment's indexes that are not in the files yet.
+    fn write_index(&self, state: &mut State) {
+        if let Some(Segment { index: SegmentIndex::Memory(index), .. }) = state.segments.last_mut() {
+            // Else they stay in memory and are written with the next ones; a lost index is rebuilt.
+            let _ = index.write_new(&*self.disk, &self.dir);
+        }
     }
 
     /// Makes sure that there is an active segment with room for these bytes.

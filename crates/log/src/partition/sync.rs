@@ -178,7 +178,7 @@ impl PartitionLog {
     /// so one sync serves all who appended meanwhile. With [`FlushMode::Os`] there is something to do only after a
     /// segment was closed.
     pub fn take_sync(&self) -> Option<SyncTicket> {
-        let state = self.state();
+        let mut state = self.state();
         if state.unavailable.is_some() || state.segments.is_empty() {
             return None;
         }
@@ -189,6 +189,8 @@ impl PartitionLog {
         if state.syncing.swap(true, Ordering::AcqRel) {
             return None;
         }
+        // Once for all batches that are synced together; the files themselves are not.
+        self.write_index(&mut state);
         Some(self.ticket(&state))
     }
 
@@ -241,11 +243,12 @@ impl PartitionLog {
     /// Makes everything durable, even what [`FlushMode::Os`] calls so already.
     pub(crate) fn sync_everything(&self) -> Result<(), DiskError> {
         let ticket = {
-            let state = self.state();
+            let mut state = self.state();
             let is_synced = state.synced_end == state.end && state.unsynced.closed.is_empty();
             if state.unavailable.is_some() || state.segments.is_empty() || is_synced {
                 return Ok(());
             }
+            self.write_index(&mut state);
             let mut ticket = self.ticket(&state);
             ticket.active = state.segments.last().map(|segment| segment.path.clone());
             ticket.synced_end = state.end;
