@@ -61,6 +61,9 @@ const READ_BYTES: usize = 32 * 1024;
 pub(crate) const ACTIVITY_BYTES: usize = 16 * 1024;
 /// Frames that one connection may have handled before others get their turn.
 const FRAMES_PER_TURN: usize = 32;
+/// So many bytes of requests are worth a sync of their own while further ones are at hand.
+const SETTLED_BYTES: usize = 256 * 1024;
+const FAILED: &str = "the request made the server fail, see the panic above";
 /// How often it is looked whether the peer of a connection that is not read is still there: its end would be read behind
 /// all that it has sent.
 const HELD_BACK_LOOK: Duration = Duration::from_secs(1);
@@ -133,6 +136,7 @@ impl<P: Port> Task<P> {
             unsent_bytes: 0,
             early_bytes: 0,
             issued: 0,
+            unsettled_bytes: 0,
             completed: 0,
             is_active: false,
             moved_bytes: 0,
@@ -188,9 +192,9 @@ impl<P: Port> Task<P> {
             }
             self.count_held(io)?;
         }
-        if handled > 0 {
+        if io.unsettled_bytes > 0 {
             // What was asked for in one go is made durable in one go.
-            self.port.settle(self.clock.now(), &self.connection);
+            self.settle(io)?;
         }
         let has_left = io.ended || (!io.may_handle() && has_finished(&self.stream));
         if !io.hurried && (has_left || io.stage != Stage::Open) {
@@ -280,22 +284,29 @@ impl<P: Port> Task<P> {
         io.issued += 1;
         io.is_active = true;
         self.counters.requests_begun.increment();
+        io.unsettled_bytes += frame.len();
         let now = self.clock.now();
         // The broker catches what goes wrong in its shards; what escapes ends this connection, not the server.
         let reason = match catch_unwind(AssertUnwindSafe(|| self.port.handle(now, &self.connection, slot, frame))) {
             Ok(Ok(())) => None,
             Ok(Err(reason)) => Some((Closed::BadRequest, reason.to_string())),
-            Err(_) => {
-                let text = "the request made the server fail, see the panic above";
-                Some((Closed::Failure, text.to_owned()))
-            }
+            Err(_) => Some((Closed::Failure, FAILED.to_owned())),
         };
         // Replies that were ready at once count against what may wait unsent.
         self.take_replies(io);
-        let Some((closed, reason)) = reason else { return Ok(()) };
+        let Some((closed, reason)) = reason else {
+            return if io.unsettled_bytes >= SETTLED_BYTES { self.settle(io) } else { Ok(()) };
+        };
         // What was answered before is still owed.
         self.write(io)?;
         Err(End::Told(closed, reason))
+    }
+
+    fn settle(&self, io: &mut Io) -> Result<(), End> {
+        io.unsettled_bytes = 0;
+        let now = self.clock.now();
+        catch_unwind(AssertUnwindSafe(|| self.port.settle(now, &self.connection)))
+            .map_err(|_| End::Told(Closed::Failure, FAILED.to_owned()))
     }
 
     fn take_replies(&self, io: &mut Io) {
@@ -405,6 +416,8 @@ struct Io {
     early_bytes: usize,
     /// Requests handed to the broker; the next one's slot.
     issued: u64,
+    /// Bytes of requests since they were settled last.
+    unsettled_bytes: usize,
     /// Requests whose replies have left the outbox.
     completed: u64,
     /// Something happened since the time of the last activity was noted.

@@ -269,10 +269,18 @@ async fn what_arrived_together_is_settled_together_and_before_anything_is_waited
     server.fake.until("all are settled", |fake| fake.unsettled.load(Ordering::SeqCst) == 0).await;
     let settled = server.fake.settled.load(Ordering::SeqCst);
     assert!(settled < 20, "they arrived together, and were settled {settled} times");
+    // Those that are large enough to be worth it are not waited for.
+    let large = format!("hold{}", "x".repeat(100_000));
+    let begun = server.fake.settled.load(Ordering::SeqCst);
+    peer.send(&[large.as_str(); 20]).await;
+    server.fake.until("all are handled", |fake| fake.handled.load(Ordering::SeqCst) == 40).await;
+    server.fake.until("all are settled", |fake| fake.unsettled.load(Ordering::SeqCst) == 0).await;
+    let settled = server.fake.settled.load(Ordering::SeqCst) - begun;
+    assert!((6..=20).contains(&settled), "2 MB were settled {settled} times");
     // Half a request that follows is waited for only after that.
     peer.send(&["hold-that"]).await;
     peer.stream.write_all(&[0, 0, 0, 99, 1]).await.unwrap();
-    server.fake.until("it is handled", |fake| fake.handled.load(Ordering::SeqCst) == 21).await;
+    server.fake.until("it is handled", |fake| fake.handled.load(Ordering::SeqCst) == 41).await;
     server.fake.until("it is settled", |fake| fake.unsettled.load(Ordering::SeqCst) == 0).await;
 }
 
