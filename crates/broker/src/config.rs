@@ -93,6 +93,7 @@ impl BrokerConfig {
             fast_rebalance: properties.bool("riparian.fast.rebalance"),
             heartbeats_per_second: properties.int("riparian.fast.rebalance.heartbeats.per.second"),
             fence_restarted_processes: properties.bool("riparian.fence.restarted.processes"),
+            replace_topology: properties.bool("riparian.topology.replace"),
             limits: GroupLimits {
                 groups_max: properties.int("riparian.groups.max").unsigned_abs(),
                 members_max: properties.int("riparian.members.max").unsigned_abs(),

@@ -94,6 +94,7 @@ fn config(is_hasty: bool, fast_rebalance: bool) -> GroupConfig {
         classic_members_max: if is_hasty { 4 } else { i32::MAX },
         fast_rebalance,
         fence_restarted_processes: true,
+        replace_topology: true,
         heartbeats_per_second: 2_000,
         limits: GroupLimits::none(),
         telemetry: GroupTelemetry::default(),

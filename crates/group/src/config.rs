@@ -69,6 +69,8 @@ pub struct GroupConfig {
     pub heartbeats_per_second: i32,
     /// `riparian.fence.restarted.processes`: a process that is back need not wait for the sessions of its old members.
     pub fence_restarted_processes: bool,
+    /// `riparian.topology.replace`: a group without live members takes the topology of the member that starts it next.
+    pub replace_topology: bool,
     /// What all machines that share these settings may hold together.
     pub limits: GroupLimits,
     /// What is counted of the groups of all machines that share these settings.

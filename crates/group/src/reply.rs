@@ -128,6 +128,8 @@ pub enum StreamsHeartbeatError {
     InvalidRequest(String),
     /// The topology can't be run.
     InvalidTopology(String),
+    /// The members that are there run another topology.
+    InvalidTopologyEpoch(String),
     /// No such group, or a group of another type.
     GroupIdNotFound(String),
     /// No such member.

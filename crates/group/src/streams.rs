@@ -10,6 +10,7 @@ pub(crate) mod metadata_hash;
 mod partition_counts;
 mod reconcile;
 mod refresh;
+mod replace;
 mod response;
 pub(crate) mod settled;
 mod target;

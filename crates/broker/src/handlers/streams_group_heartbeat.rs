@@ -248,6 +248,7 @@ fn error_code(error: StreamsHeartbeatError) -> (ErrorCode, Option<String>) {
     match error {
         StreamsHeartbeatError::InvalidRequest(text) => (ErrorCode::InvalidRequest, Some(text)),
         StreamsHeartbeatError::InvalidTopology(text) => (ErrorCode::StreamsInvalidTopology, Some(text)),
+        StreamsHeartbeatError::InvalidTopologyEpoch(text) => (ErrorCode::StreamsInvalidTopologyEpoch, Some(text)),
         StreamsHeartbeatError::GroupIdNotFound(text) => (ErrorCode::GroupIdNotFound, Some(text)),
         StreamsHeartbeatError::UnknownMemberId(text) => (ErrorCode::UnknownMemberId, Some(text)),
         StreamsHeartbeatError::FencedMemberEpoch(text) => (ErrorCode::FencedMemberEpoch, Some(text)),

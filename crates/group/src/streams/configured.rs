@@ -29,7 +29,9 @@ pub(crate) struct ConfiguredTopology {
     pub(crate) problem: Option<Box<Status>>,
     /// Internal topics to be created.
     pub(crate) missing: Box<[InternalTopic]>,
-    /// Parallel to the group's subtopology ids; empty with status 1 or 2.
+    /// The ids that the group had; its tasks are numbered by them.
+    pub(crate) ids: SubtopologyIds,
+    /// Parallel to those ids; empty with status 1 or 2.
     pub(crate) subtopologies: Box<[ConfiguredSubtopology]>,
     /// The numbering of tasks that assignors use, parallel to `subtopologies`.
     pub(crate) numbering: Arc<Subtopologies>,
@@ -58,6 +60,7 @@ impl ConfiguredTopology {
             metadata_hash,
             problem: Some(Box::new(Status { code, detail })),
             missing: Box::default(),
+            ids: ids.clone(),
             subtopologies: Box::default(),
             numbering: Arc::new(Subtopologies::new(Vec::new()).expect("no subtopologies are sorted and few")),
             counts: Box::default(),
@@ -98,6 +101,7 @@ impl ConfiguredTopology {
             metadata_hash,
             problem,
             missing: missing.into(),
+            ids: ids.clone(),
             subtopologies: subtopologies.into(),
             numbering: Arc::new(numbering),
             counts: counts.into_iter().collect(),

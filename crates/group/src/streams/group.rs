@@ -367,7 +367,10 @@ impl StreamsGroup {
         let to_set = |lists| self.ids.to_set(lists).ok_or_else(|| impossible_task(member));
         let target =
             Tasks { active: to_set(&value.active)?, standby: to_set(&value.standby)?, warmup: to_set(&value.warmup)? };
-        self.targets.insert(self.known_id(member), target);
+        let before = self.targets.insert(self.known_id(member), target);
+        if before.is_some_and(|before| before.iter().next().is_some()) {
+            self.forget_unused_ids();
+        }
         Ok(())
     }
 
@@ -401,7 +404,7 @@ impl StreamsGroup {
         for (role, task) in tasks {
             self.holders.get_or_insert_with((task, role), || Holders::One(member.clone())).add(member);
         }
-        if value.is_none() {
+        if value.is_none() || before.tasks().next().is_some() {
             self.forget_unused_ids();
         }
         Ok(())
@@ -409,11 +412,11 @@ impl StreamsGroup {
 
     /// `ids` are those of a group with the same topology, to be shared.
     pub(crate) fn apply_topology(&mut self, value: Option<Arc<Topology>>, ids: SubtopologyIds) {
-        self.topology.clone_from(&value);
-        self.forget_unused_ids();
-        if let Some(topology) = value {
+        if let Some(topology) = &value {
             self.learn_ids(topology.subtopologies.iter().map(|subtopology| &subtopology.id));
         }
+        self.topology = value;
+        self.forget_unused_ids();
         if ids == self.ids {
             self.ids = ids;
         }
@@ -478,9 +481,11 @@ impl StreamsGroup {
         }
     }
 
-    /// Drops ids that neither the topology nor a task refers to; there are none except after a topology went away.
+    /// Drops ids that neither the topology nor a task refers to; there are none except after a topology went away or was
+    /// replaced.
     fn forget_unused_ids(&mut self) {
         let topology = self.topology.as_deref();
+        // All ids of the topology are known.
         if topology.is_some_and(|topology| topology.subtopologies.len() == self.ids.as_slice().len()) {
             return;
         }

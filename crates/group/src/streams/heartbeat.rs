@@ -31,7 +31,7 @@ use crate::{
         leave,
         membership::{self, Admission, Owned},
         reconcile::{Walker, reconcile},
-        refresh,
+        refresh, replace,
         response::{Delay, Statuses, endpoint_map},
         target::{self, PendingMember, TargetInput},
         validate,
@@ -96,7 +96,12 @@ pub(super) fn beat(
 
     // Which group and which member.
     let existing = find_group(machine, soft, &heartbeat, &mut records)?;
-    let group = existing.map_or_else(|| Cow::Owned(StreamsGroup::new()), Cow::Borrowed);
+    let is_replaced = existing.is_some_and(|group| replace::is_due(machine, soft, group, &heartbeat));
+    let group = match existing {
+        Some(group) if is_replaced => Cow::Owned(replace::replaced(group, heartbeat.topology.as_ref())),
+        Some(group) => Cow::Borrowed(group),
+        None => Cow::Owned(StreamsGroup::new()),
+    };
     let group = group.as_ref();
     let Some(topics) = &soft.topics else { return Err(StreamsHeartbeatError::LoadInProgress) };
     let settings = Settings::new(&machine.config, soft.overrides.get(&group_id));
@@ -116,23 +121,23 @@ pub(super) fn beat(
     }
     let told = membership::told(&stored, &heartbeat).or_else(|| is_new.then(|| stored.clone().into_owned()));
     let metadata = told.as_ref().unwrap_or(&stored);
-    let mut is_changed = false;
+    let mut is_changed = is_replaced;
     if let Some(told) = &told {
         records.push(Record::StreamsMemberMetadata(group_id.clone(), member_id.clone(), Some(told.clone())));
-        is_changed = is_new || membership::concerns_target(&stored, told);
+        is_changed |= is_new || membership::concerns_target(&stored, told);
     }
 
     // What it has to run, and whether that can run.
-    let topology = agree_on_topology(group, heartbeat.topology.take())?;
+    let topology = agree_on_topology(machine, group, heartbeat.topology.take())?;
     let ids = match &group.topology {
         Some(_) => group.ids.clone(),
         None => ids_of(group, &topology)?,
     };
-    if group.topology.is_none() {
+    if group.topology.is_none() || is_replaced {
         records.push(Record::StreamsTopology(group_id.clone(), Some((*topology).clone())));
     }
     let soft_group = soft.groups.get(&group_id).map(Box::as_ref);
-    let with_topology = soft_group.filter(|_| group.topology.is_some());
+    let with_topology = soft_group.filter(|_| group.topology.is_some() && !is_replaced);
     let configured =
         refresh::configure(machine, &soft.groups, with_topology, &mut soft.hashes, topics, &topology, &ids)?;
     if configured.is_ready() {
@@ -183,7 +188,8 @@ pub(super) fn beat(
         (Some(Tasks::EMPTY), group.assignment_epoch, Some(Delay::InitialRebalanceDelay))
     } else if group.assignment_epoch.0 >= epoch.0 {
         (None, group.assignment_epoch, None)
-    } else if let Some(left_ms) = refresh::wait_ms(group, &settings, now) {
+    } else if !is_replaced && let Some(left_ms) = refresh::wait_ms(group, &settings, now) {
+        // The last target may name tasks that a replaced topology no longer has.
         wait_ms = Some(left_ms);
         (None, group.assignment_epoch, Some(Delay::AssignmentInterval))
     } else if !is_changed && soft_group.is_some_and(|soft_group| soft_group.awaits_refresh()) {
@@ -411,10 +417,19 @@ fn start_of(stored: Option<&Member>, is_replaced: bool) -> Cow<'_, Progress> {
 }
 
 /// The topology to use: the group's, or the first member's.
-fn agree_on_topology(group: &StreamsGroup, sent: Option<Topology>) -> Result<Arc<Topology>, StreamsHeartbeatError> {
+fn agree_on_topology(
+    machine: &GroupMachine,
+    group: &StreamsGroup,
+    sent: Option<Topology>,
+) -> Result<Arc<Topology>, StreamsHeartbeatError> {
     match (&group.topology, sent) {
         (Some(stored), None) => Ok(Arc::clone(stored)),
-        (Some(stored), Some(sent)) if stored.epoch > sent.epoch || is_same(stored, &sent) => Ok(Arc::clone(stored)),
+        (Some(stored), Some(sent)) if stored.epoch > sent.epoch || replace::is_same(stored, &sent) => {
+            Ok(Arc::clone(stored))
+        }
+        (Some(stored), Some(sent)) if machine.config.replace_topology => {
+            Err(StreamsHeartbeatError::InvalidTopologyEpoch(replace::refusal(stored, &sent)))
+        }
         (Some(stored), Some(sent)) => Err(StreamsHeartbeatError::InvalidRequest(format!(
             "The topology (epoch {}) differs from the group's (epoch {}). Changing a group's topology is not supported \
              yet: use another application id, or delete the group once all members have left.",
@@ -423,18 +438,6 @@ fn agree_on_topology(group: &StreamsGroup, sent: Option<Topology>) -> Result<Arc
         (None, Some(sent)) => Ok(Arc::new(sent)),
         (None, None) => Err(StreamsHeartbeatError::Internal(String::from("The group has no topology."))),
     }
-}
-
-/// Equal but for the order of subtopologies.
-fn is_same(stored: &Topology, sent: &Topology) -> bool {
-    let by_id = |topology: &'_ Topology| {
-        let mut order: Vec<usize> = (0..topology.subtopologies.len()).collect();
-        order.sort_by(|&a, &b| topology.subtopologies[a].id.cmp(&topology.subtopologies[b].id));
-        order
-    };
-    stored.epoch == sent.epoch
-        && stored.subtopologies.len() == sent.subtopologies.len()
-        && (by_id(stored).into_iter().zip(by_id(sent))).all(|(a, b)| stored.subtopologies[a] == sent.subtopologies[b])
 }
 
 /// The numbering that the group will have once the topology is stored.

@@ -35,7 +35,8 @@ pub(super) fn configure(
     topology: &Topology,
     ids: &SubtopologyIds,
 ) -> Result<Arc<ConfiguredTopology>, StreamsHeartbeatError> {
-    let kept = |soft_group: &SoftGroup| soft_group.configured_now().cloned();
+    // The ids of a topology that went away go when the last task of it does.
+    let kept = |soft_group: &SoftGroup| soft_group.configured_now().filter(|kept| kept.ids == *ids).cloned();
     let of_alike = || {
         let mut alike = machine.groups_alike(topology).filter(|(_, _, other)| other.ids == *ids);
         alike.find_map(|(group_id, _, _)| kept(soft_groups.get(group_id)?))
@@ -127,7 +128,8 @@ impl GroupMachine {
             (configured, self.shared_configs(settings.assignment_configs()))
         } else {
             // Kafka's timer takes both as the last heartbeat left them.
-            let Some(configured) = soft_group.configured().cloned() else { return decision };
+            let configured = soft_group.configured().filter(|configured| configured.ids == group.ids);
+            let Some(configured) = configured.cloned() else { return decision };
             (configured, group.last_assignment_configs.clone())
         };
         let Some(soft_group) = soft.groups.get_mut(group_id) else { return decision };

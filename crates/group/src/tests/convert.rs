@@ -177,6 +177,7 @@ pub(crate) fn heartbeat_error(error: &StreamsHeartbeatError) -> (&'static str, &
     match error {
         StreamsHeartbeatError::InvalidRequest(text) => ("INVALID_REQUEST", text),
         StreamsHeartbeatError::InvalidTopology(text) => ("STREAMS_INVALID_TOPOLOGY", text),
+        StreamsHeartbeatError::InvalidTopologyEpoch(text) => ("STREAMS_INVALID_TOPOLOGY_EPOCH", text),
         StreamsHeartbeatError::GroupIdNotFound(text) => ("GROUP_ID_NOT_FOUND", text),
         StreamsHeartbeatError::UnknownMemberId(text) => ("UNKNOWN_MEMBER_ID", text),
         StreamsHeartbeatError::FencedMemberEpoch(text) => ("FENCED_MEMBER_EPOCH", text),

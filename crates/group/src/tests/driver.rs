@@ -60,6 +60,7 @@ pub(crate) fn config() -> GroupConfig {
         offsets_retention_check_interval_ms: 600_000,
         fast_rebalance: false,
         fence_restarted_processes: true,
+        replace_topology: true,
         heartbeats_per_second: 2_000,
         limits: GroupLimits::none(),
         telemetry: GroupTelemetry::default(),

@@ -200,6 +200,7 @@ impl Target for Run {
                 "group.min.session.timeout.ms" => self.config.classic_session_timeout_min_ms = value,
                 "group.streams.initial.rebalance.delay.ms" => self.config.initial_rebalance_delay_ms = value,
                 "group.streams.assignment.interval.ms" => self.config.assignment_interval_ms = value,
+                "riparian.topology.replace" => self.config.replace_topology = value > 0,
                 "riparian.fence.restarted.processes" => self.config.fence_restarted_processes = value > 0,
                 "riparian.fast.rebalance" => self.config.fast_rebalance = value > 0,
                 "riparian.fast.rebalance.heartbeats.per.second" => self.config.heartbeats_per_second = value,

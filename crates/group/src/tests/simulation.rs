@@ -19,7 +19,9 @@ use crate::{
 
 const MEMBERS: u64 = 20;
 const PROCESSES: u64 = 7;
-const TOPOLOGY: &str = "0: in > r / 1: ~r +c / 2: in2 other +c2 = in2 other";
+/// Versions of one application: the same tasks under other numbers.
+const TOPOLOGIES: [&str; 2] =
+    ["0: in > r / 1: ~r +c / 2: in2 other +c2 = in2 other", "00: in2 other +c2 = in2 other / 1: in > r / 3: ~r +c"];
 
 /// A client as it is in its own eyes.
 struct Member {
@@ -43,6 +45,8 @@ struct Simulation {
     members: Vec<Member>,
     partitions: BTreeMap<&'static str, i32>,
     faults: u32,
+    /// Which version of the application is started.
+    version: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,6 +79,7 @@ fn run(seed: u64, steps: u32) -> Vec<crate::record::Record> {
         members: members.collect(),
         partitions: BTreeMap::new(),
         faults: 0,
+        version: 0,
     };
     for (topic, partitions) in [("in", 6), ("in2", 4), ("other", 4)] {
         simulation.set_topic(topic, partitions);
@@ -107,6 +112,8 @@ impl Simulation {
                 29 => self.change_standbys(),
                 30 if self.partitions["in2"] < 9 => self.grow(),
                 31 => self.take_away_a_topic(),
+                // Rarely, or there would hardly be anybody.
+                32 if self.prng.chance(3) => self.replace_application(),
                 _ => {}
             }
         }
@@ -155,6 +162,15 @@ impl Simulation {
         self.send(heartbeat);
     }
 
+    /// Everybody stops, and what is started from now on is another version.
+    fn replace_application(&mut self) {
+        self.faults += 1;
+        self.version = (self.version + 1) % TOPOLOGIES.len();
+        for index in 0..self.members.len() {
+            if self.prng.chance(10) { self.crash(index) } else { self.leave(index) }
+        }
+    }
+
     fn restart_server(&mut self) {
         self.faults += 1;
         let _ = self.driver.restart();
@@ -193,7 +209,7 @@ impl Simulation {
     fn beat(&mut self, index: usize, loss: Loss) {
         let now_ms = self.driver.now_ms;
         let member = &mut self.members[index];
-        let heartbeat = member.next_heartbeat(now_ms);
+        let heartbeat = member.next_heartbeat(now_ms, TOPOLOGIES[self.version]);
         if loss == Loss::Request {
             self.faults += 1;
             self.members[index].must_report = true;
@@ -242,10 +258,11 @@ impl Simulation {
         for (topic, partitions) in [("r", 6), ("c", 6), ("c2", in2)] {
             self.set_topic(topic, partitions);
         }
-        if !self.members.iter().any(|member| member.is_alive) {
-            self.start(0);
-        }
         for _ in 0..2000 {
+            // Refused as long as sessions of another version have not ended.
+            if !self.members.iter().any(|member| member.is_alive) {
+                self.start(0);
+            }
             self.step(false);
         }
         self.driver.check_replay();
@@ -274,11 +291,11 @@ impl Member {
         self.must_report = false;
     }
 
-    fn next_heartbeat(&mut self, now_ms: u64) -> StreamsHeartbeat {
+    fn next_heartbeat(&mut self, now_ms: u64, version: &str) -> StreamsHeartbeat {
         self.last_sent_ms = now_ms;
         let id = self.id();
         if self.client.epoch == 0 {
-            let mut join = self.client.join("g", &id, topology(TOPOLOGY));
+            let mut join = self.client.join("g", &id, topology(version));
             join.process_id = Some(self.process.as_str().into());
             return join;
         }
@@ -311,7 +328,9 @@ impl Member {
                 self.client = Client { instance: self.client.instance.take(), ..Client::default() };
             }
             // As with Kafka this is the end of a client; its instance id is free once its session ends.
-            Reply::StreamsHeartbeat(Err(StreamsHeartbeatError::UnreleasedInstanceId(_))) => self.stop(),
+            Reply::StreamsHeartbeat(Err(
+                StreamsHeartbeatError::UnreleasedInstanceId(_) | StreamsHeartbeatError::InvalidTopologyEpoch(_),
+            )) => self.stop(),
             other => panic!("{}: {other:?}", self.name),
         }
     }
@@ -375,7 +394,7 @@ fn random_heartbeat(prng: &mut Prng, driver: &Driver, group: &str) -> StreamsHea
     let mut client = Client::default();
     let is_join = prng.chance(3);
     let mut heartbeat = if is_join {
-        client.join(group, &member, topology(TOPOLOGY))
+        client.join(group, &member, topology(TOPOLOGIES[usize::from(prng.chance(4))]))
     } else {
         let groups = &driver.machine.groups;
         let stored = groups.get(&riparian_types::GroupId::from(group)).and_then(|group| group.streams());

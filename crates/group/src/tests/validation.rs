@@ -40,6 +40,7 @@ fn check_beat(mut heartbeat: StreamsHeartbeat, change: impl FnOnce(&mut StreamsH
     let (actual_kind, actual_text) = match error {
         StreamsHeartbeatError::InvalidRequest(text) => ("request", text),
         StreamsHeartbeatError::InvalidTopology(text) => ("topology", text),
+        StreamsHeartbeatError::InvalidTopologyEpoch(text) => ("topology epoch", text),
         StreamsHeartbeatError::GroupIdNotFound(text) => ("group", text),
         StreamsHeartbeatError::UnknownMemberId(text) => ("unknown", text),
         StreamsHeartbeatError::FencedMemberEpoch(text) => ("fenced", text),

@@ -118,4 +118,12 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
         "100000",
         "Most topics, but for the server's own. Further ones are refused; topics that are there stay.",
     ),
+    own(
+        "riparian.topology.replace",
+        Kind::Bool,
+        "true",
+        "`true`: a streams group whose members have all left takes the topology of the member that starts it next; its \
+         offsets and internal topics stay. `false`: as in Kafka, where a group keeps its topology until it is deleted \
+         together with its offsets.",
+    ),
 ];
