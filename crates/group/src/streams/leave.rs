@@ -8,7 +8,7 @@ use crate::{
     command::StreamsHeartbeat,
     group::GroupKind,
     machine::GroupMachine,
-    record::{MemberState, Record},
+    record::Record,
     reply::{StreamsHeartbeatError, StreamsHeartbeatReply},
     soft::GroupSoft,
     streams::{
@@ -79,7 +79,7 @@ pub(super) fn away(progress: &Progress) -> Progress {
     Progress {
         epoch: MemberEpoch::LEAVE_STATIC,
         previous_epoch: progress.previous_epoch,
-        state: MemberState::Stable,
+        state: progress.state,
         assigned: Holdings {
             active: progress.assigned.active.at_epoch(AssignmentEpoch(0)),
             ..progress.assigned.clone()
