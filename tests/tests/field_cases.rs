@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use riparian_protocol::{ApiKey, Message as _, Request, RequestHeader, ResponseHeader, messages};
 use riparian_records::{BatchBuilder, BatchOptions};
-use riparian_tests::{Connection, Program, Server, create_topic_request, free_port, riparian};
+use riparian_tests::{Connection, Program, Server, create_topic_request, riparian};
 use riparian_types::WallMillis;
 use riparian_wire::Reader;
 
@@ -177,12 +177,17 @@ fn serve(listeners: &str, advertised: &str) -> (Program, tempfile::TempDir) {
 
 #[test]
 fn p_10_each_listener_tells_its_own_address() {
-    let [inside, outside, six] = [free_port(), free_port(), free_port()];
-    let listeners = format!("IN://127.0.0.1:{inside},OUT://0.0.0.0:{outside},SIX://[::1]:{six}");
+    let listeners = "IN://127.0.0.1:0,OUT://0.0.0.0:0,SIX://[::1]:0";
     // Other ports than the bound ones, names that nobody resolves here.
     let advertised = "IN://broker.inside:29092,OUT://localhost:9092,SIX://[::1]:7777";
-    let (program, _dir) = serve(&listeners, advertised);
-    program.wait_for_line("address", LIMIT, |line| line.contains("7777"));
+    let (program, _dir) = serve(listeners, advertised);
+    // The log tells which ports they are.
+    let [inside, outside] = ["listener=IN://127.0.0.1:", "listener=OUT://0.0.0.0:"].map(|listener| {
+        program.wait_until_told(listener, LIMIT, |lines| {
+            let rest = lines.iter().find_map(|line| line.split_once(listener))?.1;
+            rest.split(' ').next()?.parse().ok()
+        })
+    });
     for (port, host, told_port) in [(inside, "broker.inside", 29092), (outside, "localhost", 9092)] {
         assert_eq!(told(port), vec![(host.to_owned(), told_port); 3]);
     }

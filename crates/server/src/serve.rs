@@ -125,8 +125,10 @@ async fn serve(config: &Config, data_dir: &Path, files_max: NonZero<usize>, cloc
     let addresses: Vec<_> = advertised.iter().map(|at| format!("{}\n", HostPort(&at.host, at.port))).collect();
     print(&addresses.concat())?;
     let http_address = http.as_ref().map_or_else(|| "off".to_owned(), |http| http.address.to_string());
-    for (listener, at) in config.listeners.iter().zip(&advertised) {
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), listener = %listener.bind, advertised = %at, http = %http_address, data = %data_dir.display(), "ready");
+    for ((listener, &port), at) in config.listeners.iter().zip(&ports).zip(&advertised) {
+        // With the port that it has got.
+        let listener = Endpoint { port, ..listener.bind.clone() };
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), %listener, advertised = %at, http = %http_address, data = %data_dir.display(), "ready");
     }
 
     let signal = tokio::select! {
