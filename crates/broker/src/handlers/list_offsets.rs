@@ -3,8 +3,10 @@
 //! Special timestamps: -1 the end, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the start of
 //! what is stored here and -5 the last that is stored elsewhere (KIP-405; nothing is), -6 (earliest not yet stored
 //! elsewhere, KIP-1023) the start.
+//!
+//! A partition that is asked for more than once is refused once, as in Kafka: looking a time up may cost a read.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use riparian_log::Unavailable;
 use riparian_protocol::{
@@ -41,12 +43,18 @@ const LEADER_EPOCH_SINCE: i16 = 4;
 fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
     let request = ListOffsetsRequest::decode(reader, ctx.version())?;
     reader.finish()?;
+    let mut asked = times_asked(&request);
     let topics = request.topics.into_iter().map(|topic| {
         let name = TopicName::from(&*topic.name);
         let allowed = ctx.allows(Operation::Describe, Resource::Topic(&name));
-        let partitions = topic.partitions.into_iter().map(|ask| {
+        let asked = asked.entry(name.clone()).or_default();
+        let first_of_each =
+            topic.partitions.into_iter().filter_map(|ask| Some((asked.remove(&ask.partition_index)?, ask)));
+        let partitions = first_of_each.map(|(times, ask)| {
             let index = PartitionIndex(ask.partition_index);
-            let found = if allowed {
+            let found = if times > 1 {
+                Err(ErrorCode::InvalidRequest)
+            } else if allowed {
                 ctx.broker.partition(&name, index).ok_or(ErrorCode::UnknownTopicOrPartition)
             } else {
                 Err(ErrorCode::TopicAuthorizationFailed)
@@ -72,6 +80,18 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let topics = topics.collect();
     ctx.reply(&ListOffsetsResponse { topics, ..Default::default() });
     Ok(())
+}
+
+/// How often each partition is asked for.
+fn times_asked(request: &ListOffsetsRequest<'_>) -> BTreeMap<TopicName, BTreeMap<i32, u32>> {
+    let mut asked = BTreeMap::<_, BTreeMap<_, _>>::new();
+    for topic in &request.topics {
+        let partitions = asked.entry(TopicName::from(&*topic.name)).or_default();
+        for partition in &topic.partitions {
+            *partitions.entry(partition.partition_index).or_default() += 1;
+        }
+    }
+    asked
 }
 
 /// The offset and timestamp asked for; `None` if there is no such record.

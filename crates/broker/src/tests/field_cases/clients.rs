@@ -190,3 +190,30 @@ fn p_04_other_acks_are_refused_and_write_nothing() {
         assert_eq!(server.produce_bytes("t", partition, batch(&["d"])), (0, 0));
     }
 }
+
+/// Kafka 4.4.0 does the same: looking a time up may cost a read, and a small request could ask for very many.
+#[test]
+fn a_partition_that_is_asked_for_twice_has_no_offsets() {
+    let mut server = Server::start(&Arc::new(MemDisk::new()));
+    server.create_topic("in", 3);
+    let topic = |partitions: &[i32]| ListOffsetsTopic {
+        name: "in".into(),
+        partitions: partitions
+            .iter()
+            .map(|&partition_index| ListOffsetsPartition {
+                partition_index,
+                timestamp: -1,
+                current_leader_epoch: -1,
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    };
+    let topics = vec![topic(&[0, 1, 1, 1]), topic(&[0, 2])];
+    let request = ListOffsetsRequest { replica_id: -1, topics, ..Default::default() };
+    let found = server.ask(&request, 7, |r| {
+        let partitions = r.topics.iter().flat_map(|topic| &topic.partitions);
+        partitions.map(|it| (it.partition_index, it.error_code)).collect::<Vec<_>>()
+    });
+    assert_eq!(found, [(0, INVALID_REQUEST), (1, INVALID_REQUEST), (2, 0)]);
+}
