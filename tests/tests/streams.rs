@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use riparian_tests::{
-    Against, GroupView, GroupWatch, LossyProxy, Program, Server, Tool, WordCount, against, own_program,
+    Against, GroupView, GroupWatch, LossyProxy, Program, Server, Tool, WordCount, against, create_topics, own_program,
 };
 
 const APPLICATION: &str = WordCount::APPLICATION;
@@ -256,6 +256,37 @@ fn static_instance_keeps_its_tasks_across_a_restart() {
     application.close(after);
     application.close(other);
     watch.finish();
+}
+
+/// The other subtopologies have other numbers in it.
+#[test]
+fn a_new_version_keeps_its_application_id_and_its_offsets() {
+    const COPIED: &str = "more-lines";
+    let server = Server::start(QUICK);
+    let application = WordCount::new(&server, None, &[]);
+    create_topics(server.port(), &[COPIED], 1);
+    let old = application.start("instance");
+    application.wait_until_settled(&[&old]);
+    application.feed(0, 500, AT_ONCE).finish();
+    application.check_counts(500, true);
+    application.close(old);
+    let new = application.start_with("instance", 2, &["--copy-from", COPIED]);
+    match against() {
+        Against::Riparian => {
+            new.wait_for_line("a task of the third subtopology", RUNNING_LIMIT, |line| {
+                line.starts_with("tasks ") && line.contains("2_")
+            });
+            application.feed(500, 500, AT_ONCE).finish();
+            // Exact: nothing was read twice, and no count was lost.
+            application.check_counts(1000, true);
+            application.close(new);
+        }
+        Against::Kafka => {
+            let ended = new.finish(CLOSE_LIMIT);
+            assert_eq!(ended.status.code(), Some(1), "{}", ended.both());
+            ended.says("Topology updates are not supported");
+        }
+    }
 }
 
 #[test]

@@ -32,7 +32,8 @@ import org.apache.kafka.streams.kstream.Produced;
  *
  * <p>Prints one plain line for each change: {@code state OLD NEW}, {@code tasks THREAD active=... standby=...},
  * {@code counted N} (updates so far), {@code error TEXT}, {@code closed}. Closes on SIGTERM; exits with 1 when Streams
- * gives up. With {@code --shutdown-application-on WORD} that word ends all instances. Standard input may say
+ * gives up. With {@code --copy-from TOPIC} it is another version, in which what is in that topic goes to the counts too, so
+ * that the other subtopologies have other numbers. With {@code --shutdown-application-on WORD} that word ends all instances. Standard input may say
  * {@code add} and {@code remove}: a stream thread more or less; {@code added THREAD} and {@code removed THREAD} tell when
  * it is done. At {@code stumble} the thread that meets the next word ends, whatever it does with it, and is replaced;
  * {@code stumbling} tells that this is so from now on.
@@ -67,6 +68,10 @@ public final class WordCount {
         };
         AtomicLong counted = new AtomicLong();
         StreamsBuilder builder = new StreamsBuilder();
+        String copied = options.text("copy-from", "");
+        if (!copied.isEmpty()) {
+            builder.stream(copied).to(options.text("output", "word-counts"));
+        }
         builder.stream(options.text("input", "text-lines"), Consumed.with(Serdes.String(), Serdes.String()))
                 .flatMapValues(line -> Arrays.asList(line.toLowerCase(Locale.ROOT).trim().split("\\W+")))
                 .filterNot((key, word) -> word.isEmpty())
