@@ -91,7 +91,10 @@ fn describe_one(cluster: &mut Cluster, group_id: &str) -> Result<(String, serde_
         .with_context(|| format!("the offsets of group {group_id:?} were not told"))?;
     Ok(match &group {
         Group::Streams(group) => {
-            (streams::text(group, &offsets), serde_json::to_value(streams::json(group, &offsets))?)
+            let topics = admin::list_topics(cluster)?.into_iter().map(|topic| topic.name).collect::<Vec<_>>();
+            let groups = admin::list_groups(cluster)?.into_iter().map(|group| group.group_id).collect::<Vec<_>>();
+            let unused = streams::unused_internal_topics(group, &topics, &groups);
+            (streams::text(group, &unused, &offsets), serde_json::to_value(streams::json(group, &unused, &offsets))?)
         }
         Group::Classic(group) => {
             (classic::text(group, &offsets), serde_json::to_value(classic::json(group, &offsets))?)

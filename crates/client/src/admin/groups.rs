@@ -23,7 +23,7 @@ pub struct GroupListing {
 }
 
 /// A streams group in full.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamsGroup {
     /// Its id.
     pub group_id: String,

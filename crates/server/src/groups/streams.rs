@@ -1,6 +1,6 @@
 //! How a streams group is shown.
 
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
 use riparian_client::admin::{GroupOffset, StreamsGroup, StreamsMember, TaskIds, Tasks};
 use serde::Serialize;
@@ -19,6 +19,7 @@ pub(super) struct GroupJson<'a> {
     topology_epoch: Option<i32>,
     assignor: Option<&'a str>,
     subtopologies: Vec<SubtopologyJson<'a>>,
+    unused_internal_topics: &'a [&'a str],
     members: Vec<MemberJson<'a>>,
     offsets: Vec<OffsetJson<'a>>,
 }
@@ -52,7 +53,37 @@ struct TasksJson {
     warmup: Vec<String>,
 }
 
-pub(super) fn json<'a>(group: &'a StreamsGroup, offsets: &'a [GroupOffset]) -> GroupJson<'a> {
+/// Kafka Streams' names for topics of its own end in one of these.
+const INTERNAL_SUFFIXES: [&str; 2] = ["-changelog", "-repartition"];
+
+/// Topics that by their names are internal ones of this application and that its topology does not have: what earlier
+/// versions of it have left behind. Those that may belong to another group, whose id is longer, are left out.
+pub(super) fn unused_internal_topics<'a>(
+    group: &StreamsGroup,
+    topics: &'a [String],
+    groups: &[String],
+) -> Vec<&'a str> {
+    let is_of = |topic: &str, id: &str| topic.strip_prefix(id).is_some_and(|rest| rest.starts_with('-'));
+    let id = &group.group_id;
+    let others: Vec<&String> = groups.iter().filter(|other| other.len() > id.len() && is_of(other, id)).collect();
+    let used: BTreeSet<&String> = (group.subtopologies.iter())
+        .flat_map(|it| it.source_topics.iter().chain(&it.changelog_topics).chain(&it.sink_topics))
+        .collect();
+    let names = topics.iter().filter(|topic| {
+        is_of(topic, id)
+            && INTERNAL_SUFFIXES.iter().any(|suffix| topic.ends_with(suffix))
+            && !used.contains(topic)
+            && !others.iter().any(|other| is_of(topic, other))
+    });
+    // Nothing is known of a topology that was never stored.
+    if group.subtopologies.is_empty() { Vec::new() } else { names.map(String::as_str).collect() }
+}
+
+pub(super) fn json<'a>(
+    group: &'a StreamsGroup,
+    unused_internal_topics: &'a [&'a str],
+    offsets: &'a [GroupOffset],
+) -> GroupJson<'a> {
     GroupJson {
         group: &group.group_id,
         kind: "streams",
@@ -71,6 +102,7 @@ pub(super) fn json<'a>(group: &'a StreamsGroup, offsets: &'a [GroupOffset]) -> G
                 sink_topics: &subtopology.sink_topics,
             })
             .collect(),
+        unused_internal_topics,
         members: group.members.iter().map(member_json).collect(),
         offsets: offsets::json(offsets),
     }
@@ -107,7 +139,7 @@ fn task_names(tasks: &TaskIds) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn text(group: &StreamsGroup, offsets: &[GroupOffset]) -> String {
+pub(super) fn text(group: &StreamsGroup, unused_internal_topics: &[&str], offsets: &[GroupOffset]) -> String {
     let mut text = format!(
         "{}: {}, group epoch {}, assignment epoch {}, {} members",
         visible(&group.group_id),
@@ -127,6 +159,11 @@ pub(super) fn text(group: &StreamsGroup, offsets: &[GroupOffset]) -> String {
         });
         text.push_str(&table(["  SUBTOPOLOGY", "READS", "CHANGELOGS", "REPARTITIONS TO"], rows));
     }
+    if !unused_internal_topics.is_empty() {
+        let names = visible(&unused_internal_topics.join(" ")).into_owned();
+        writeln!(text, "  Internal topics of earlier versions, which may be deleted: {names}")
+            .expect("writing to a string succeeds");
+    }
     if !group.members.is_empty() {
         let rows = group.members.iter().map(|member| {
             [
@@ -144,4 +181,38 @@ pub(super) fn text(group: &StreamsGroup, offsets: &[GroupOffset]) -> String {
     }
     text.push_str(&offsets::text(offsets));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use riparian_client::admin::StreamsSubtopology;
+
+    use super::*;
+
+    #[test]
+    fn internal_topics_that_no_subtopology_has_are_named() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let subtopology = StreamsSubtopology {
+            id: "0".to_owned(),
+            source_topics: names(&["in", "app-r-repartition"]),
+            changelog_topics: names(&["app-store-changelog"]),
+            sink_topics: names(&["app-r-repartition"]),
+        };
+        let group =
+            |subtopologies| StreamsGroup { group_id: "app".to_owned(), subtopologies, ..StreamsGroup::default() };
+        let topics = names(&[
+            "in",
+            "app-r-repartition",
+            "app-store-changelog",
+            "app-old-changelog",
+            "app-old-repartition",
+            "app-changelog-of-mine",
+            "application-old-changelog",
+            "app-two-store-changelog",
+        ]);
+        let groups = names(&["app", "app-two", "application"]);
+        let unused = unused_internal_topics(&group(vec![subtopology]), &topics, &groups);
+        assert_eq!(unused, ["app-old-changelog", "app-old-repartition"]);
+        assert!(unused_internal_topics(&group(Vec::new()), &topics, &groups).is_empty());
+    }
 }
