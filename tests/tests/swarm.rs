@@ -90,12 +90,21 @@ const SETTINGS: &[(&str, &str)] = &[
     ("riparian.groups.max", "150"),
     ("riparian.member.bytes.max", "4096"),
     ("riparian.members.max", "500"),
+    ("riparian.partitions.max", "5000"),
+    ("riparian.topics.max", "12"),
     ("socket.request.max.bytes", "1048576"),
 ];
 
 /// What is not hit: health is asked all the time, and would be refused; ids that are asked for count as members, of which
-/// there may not be so many.
-const LIMITS_LEFT_OUT: &[&str] = &["http connections", "pending joins"];
+/// there may not be so many; the others are too large to be reached beside everything else. Each is exceeded elsewhere.
+const LIMITS_LEFT_OUT: &[&str] = &[
+    "configured groups",
+    "http connections",
+    "http head",
+    "partitions of a request",
+    "partitions that fetches wait for",
+    "pending joins",
+];
 
 /// What the server has and has used.
 #[derive(Clone, Debug)]

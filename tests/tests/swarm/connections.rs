@@ -94,9 +94,11 @@ pub(crate) fn slow_readers(foe: &mut Foe) {
     const READERS: usize = 12;
     const PATIENCE: Duration = Duration::from_secs(15);
     const REQUESTS: usize = 100;
+    const TIMES_DESCRIBED: usize = 8;
     let metadata = framed(&MetadataRequest { topics: None, ..MetadataRequest::default() }, 8);
     let data = framed(&fetch(DATA, 0, 0, 0), 11);
-    let group_ids = (0..GROUPS).map(|group| neighbours::group_id(group).into()).collect();
+    // As often as it may be asked for: records are sent from their files, and hold no memory.
+    let group_ids = (0..GROUPS * TIMES_DESCRIBED).map(|n| neighbours::group_id(n % GROUPS).into()).collect();
     let groups = framed(&StreamsGroupDescribeRequest { group_ids, ..StreamsGroupDescribeRequest::default() }, 0);
     let mut readers: VecDeque<(Instant, TcpStream)> = VecDeque::new();
     while foe.goes_on(TICK) {

@@ -207,7 +207,9 @@ pub(crate) fn topics(foe: &mut Foe) {
         let name = format!("short-lived-{number}");
         talk.ask(foe, &framed(&create_topic(&name, 4), 5));
         held.push_back(name);
-        let (wrong_name, partitions) = match foe.luck.below(5) {
+        let (wrong_name, partitions) = match foe.luck.below(6) {
+            // More than there may be of all topics together.
+            5 => ("too-many-together".to_owned(), 9_000),
             0 => ("x".repeat(300), 1),
             1 => ("in/valid".to_owned(), 1),
             2 => ("too-many".to_owned(), i32::MAX),
