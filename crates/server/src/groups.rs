@@ -93,8 +93,8 @@ fn describe_one(cluster: &mut Cluster, group_id: &str) -> Result<(String, serde_
         Group::Streams(group) => {
             let topics = admin::list_topics(cluster)?.into_iter().map(|topic| topic.name).collect::<Vec<_>>();
             let groups = admin::list_groups(cluster)?.into_iter().map(|group| group.group_id).collect::<Vec<_>>();
-            let unused = streams::unused_internal_topics(group, &topics, &groups);
-            (streams::text(group, &unused, &offsets), serde_json::to_value(streams::json(group, &unused, &offsets))?)
+            let topics = streams::Topics::of(group, &topics, &groups);
+            (streams::text(group, &topics, &offsets), serde_json::to_value(streams::json(group, &topics, &offsets))?)
         }
         Group::Classic(group) => {
             (classic::text(group, &offsets), serde_json::to_value(classic::json(group, &offsets))?)

@@ -40,7 +40,8 @@ pub(super) fn run(plan: &Plan) -> Result<Section> {
         ],
     );
     section.note(format!(
-        "Members are those of one group at rest, over as many connections; each sends a heartbeat every {} s, for {} s.",
+        "Members are those of one group at rest, over as many connections; each sends a heartbeat every {} s, for {} s, \
+         which is as often as Kafka asks for; with `riparian.fast.rebalance` members are told to send more (D-21).",
         interval.as_secs_f64(),
         idle.as_secs()
     ));

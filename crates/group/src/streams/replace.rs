@@ -76,9 +76,9 @@ pub(super) fn refusal(stored: &Topology, sent: &Topology) -> String {
         more => format!("; and {more} more differences"),
     };
     format!(
-        "The topology (epoch {}) is not the one that the group's members run (epoch {}): {listed}{more}. Stop all members \
-         of the application; the first one that starts after that brings the group its new topology, and offsets stay.",
-        sent.epoch, stored.epoch
+        "The topology is not the one that the group's members run: {listed}{more}. Stop all members of the application \
+         (those that were killed are gone when their sessions end); the first one that starts after that brings the group \
+         its new topology, and offsets stay."
     )
 }
 
@@ -86,7 +86,7 @@ pub(super) fn refusal(stored: &Topology, sent: &Topology) -> String {
 fn differences(stored: &Topology, sent: &Topology) -> Vec<String> {
     let mut found = Vec::new();
     if stored.epoch != sent.epoch {
-        found.push(String::from("the epoch differs"));
+        found.push(format!("its epoch is {} instead of {}", sent.epoch, stored.epoch));
     }
     let (before, after) = (by_id(stored), by_id(sent));
     let find = |among: &[&Subtopology], id| among.binary_search_by(|other| other.id.cmp(id)).ok();

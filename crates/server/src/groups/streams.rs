@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write};
 
 use riparian_client::admin::{GroupOffset, StreamsGroup, StreamsMember, TaskIds, Tasks};
+use riparian_types::MemberEpoch;
 use serde::Serialize;
 
 use super::offsets::{self, OffsetJson};
@@ -19,6 +20,7 @@ pub(super) struct GroupJson<'a> {
     topology_epoch: Option<i32>,
     assignor: Option<&'a str>,
     subtopologies: Vec<SubtopologyJson<'a>>,
+    missing_topics: &'a [&'a str],
     unused_internal_topics: &'a [&'a str],
     members: Vec<MemberJson<'a>>,
     offsets: Vec<OffsetJson<'a>>,
@@ -41,6 +43,7 @@ struct MemberJson<'a> {
     client_host: &'a str,
     member_epoch: i32,
     topology_epoch: i32,
+    remark: &'static str,
     assignment: TasksJson,
     target: TasksJson,
 }
@@ -56,19 +59,36 @@ struct TasksJson {
 /// Kafka Streams' names for topics of its own end in one of these.
 const INTERNAL_SUFFIXES: [&str; 2] = ["-changelog", "-repartition"];
 
-/// Topics that by their names are internal ones of this application and that its topology does not have: what earlier
-/// versions of it have left behind. Those that may belong to another group, whose id is longer, are left out.
-pub(super) fn unused_internal_topics<'a>(
+/// How what there is of topics differs from what the topology has.
+pub(super) struct Topics<'a> {
+    /// Topics of the topology that do not exist.
+    missing: Vec<&'a str>,
+    /// Topics that by their names are internal ones of this application and that its topology does not have: what earlier
+    /// versions of it have left behind. Those that may belong to another group, whose id is longer, are left out.
+    unused: Vec<&'a str>,
+}
+
+impl<'a> Topics<'a> {
+    /// `topics` are all that exist, `groups` all groups.
+    pub(super) fn of(group: &'a StreamsGroup, topics: &'a [String], groups: &[String]) -> Self {
+        let used: BTreeSet<&String> = (group.subtopologies.iter())
+            .flat_map(|it| it.source_topics.iter().chain(&it.changelog_topics).chain(&it.sink_topics))
+            .collect();
+        let there: BTreeSet<&String> = topics.iter().collect();
+        let missing = used.difference(&there).map(|topic| topic.as_str()).collect();
+        Self { missing, unused: unused_internal_topics(group, &used, topics, groups) }
+    }
+}
+
+fn unused_internal_topics<'a>(
     group: &StreamsGroup,
+    used: &BTreeSet<&String>,
     topics: &'a [String],
     groups: &[String],
 ) -> Vec<&'a str> {
     let is_of = |topic: &str, id: &str| topic.strip_prefix(id).is_some_and(|rest| rest.starts_with('-'));
     let id = &group.group_id;
     let others: Vec<&String> = groups.iter().filter(|other| other.len() > id.len() && is_of(other, id)).collect();
-    let used: BTreeSet<&String> = (group.subtopologies.iter())
-        .flat_map(|it| it.source_topics.iter().chain(&it.changelog_topics).chain(&it.sink_topics))
-        .collect();
     let names = topics.iter().filter(|topic| {
         is_of(topic, id)
             && INTERNAL_SUFFIXES.iter().any(|suffix| topic.ends_with(suffix))
@@ -79,11 +99,7 @@ pub(super) fn unused_internal_topics<'a>(
     if group.subtopologies.is_empty() { Vec::new() } else { names.map(String::as_str).collect() }
 }
 
-pub(super) fn json<'a>(
-    group: &'a StreamsGroup,
-    unused_internal_topics: &'a [&'a str],
-    offsets: &'a [GroupOffset],
-) -> GroupJson<'a> {
+pub(super) fn json<'a>(group: &'a StreamsGroup, topics: &'a Topics<'a>, offsets: &'a [GroupOffset]) -> GroupJson<'a> {
     GroupJson {
         group: &group.group_id,
         kind: "streams",
@@ -102,13 +118,28 @@ pub(super) fn json<'a>(
                 sink_topics: &subtopology.sink_topics,
             })
             .collect(),
-        unused_internal_topics,
-        members: group.members.iter().map(member_json).collect(),
+        missing_topics: &topics.missing,
+        unused_internal_topics: &topics.unused,
+        members: group.members.iter().map(|member| member_json(group, member)).collect(),
         offsets: offsets::json(offsets),
     }
 }
 
-fn member_json(member: &StreamsMember) -> MemberJson<'_> {
+/// What an operator should know of a member whose group does not come to rest.
+fn remark(group: &StreamsGroup, member: &StreamsMember) -> &'static str {
+    if member.member_epoch == MemberEpoch::LEAVE_STATIC.0 {
+        "away"
+    } else if member.assignment != member.target {
+        "moving"
+    } else if member.member_epoch < group.assignment_epoch {
+        // It has not yet said that it gave back what is no longer its own.
+        "behind"
+    } else {
+        ""
+    }
+}
+
+fn member_json<'a>(group: &StreamsGroup, member: &'a StreamsMember) -> MemberJson<'a> {
     MemberJson {
         member_id: &member.member_id,
         instance_id: member.instance_id.as_deref(),
@@ -117,6 +148,7 @@ fn member_json(member: &StreamsMember) -> MemberJson<'_> {
         client_host: &member.client_host,
         member_epoch: member.member_epoch,
         topology_epoch: member.topology_epoch,
+        remark: remark(group, member),
         assignment: tasks_json(&member.assignment),
         target: tasks_json(&member.target),
     }
@@ -139,7 +171,7 @@ fn task_names(tasks: &TaskIds) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn text(group: &StreamsGroup, unused_internal_topics: &[&str], offsets: &[GroupOffset]) -> String {
+pub(super) fn text(group: &StreamsGroup, topics: &Topics<'_>, offsets: &[GroupOffset]) -> String {
     let mut text = format!(
         "{}: {}, group epoch {}, assignment epoch {}, {} members",
         visible(&group.group_id),
@@ -159,10 +191,13 @@ pub(super) fn text(group: &StreamsGroup, unused_internal_topics: &[&str], offset
         });
         text.push_str(&table(["  SUBTOPOLOGY", "READS", "CHANGELOGS", "REPARTITIONS TO"], rows));
     }
-    if !unused_internal_topics.is_empty() {
-        let names = visible(&unused_internal_topics.join(" ")).into_owned();
-        writeln!(text, "  Internal topics of earlier versions, which may be deleted: {names}")
-            .expect("writing to a string succeeds");
+    for (what, names) in [
+        ("Topics that are missing", &topics.missing),
+        ("Internal topics of earlier versions, which may be deleted", &topics.unused),
+    ] {
+        if !names.is_empty() {
+            writeln!(text, "  {what}: {}", visible(&names.join(" "))).expect("writing to a string succeeds");
+        }
     }
     if !group.members.is_empty() {
         let rows = group.members.iter().map(|member| {
@@ -174,7 +209,7 @@ pub(super) fn text(group: &StreamsGroup, unused_internal_topics: &[&str], offset
                 task_names(&member.assignment.active).join(" "),
                 task_names(&member.assignment.standby).join(" "),
                 task_names(&member.assignment.warmup).join(" "),
-                if member.assignment == member.target { String::new() } else { "moving".to_owned() },
+                remark(group, member).to_owned(),
             ]
         });
         text.push_str(&table(["  MEMBER", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY", "WARM-UP", ""], rows));
@@ -190,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn internal_topics_that_no_subtopology_has_are_named() {
+    fn topics_that_are_missing_or_left_over_are_named() {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let subtopology = StreamsSubtopology {
             id: "0".to_owned(),
@@ -211,8 +246,13 @@ mod tests {
             "app-two-store-changelog",
         ]);
         let groups = names(&["app", "app-two", "application"]);
-        let unused = unused_internal_topics(&group(vec![subtopology]), &topics, &groups);
-        assert_eq!(unused, ["app-old-changelog", "app-old-repartition"]);
-        assert!(unused_internal_topics(&group(Vec::new()), &topics, &groups).is_empty());
+        let with_topology = group(vec![subtopology]);
+        let found = Topics::of(&with_topology, &topics, &groups);
+        assert_eq!(found.unused, ["app-old-changelog", "app-old-repartition"]);
+        assert!(found.missing.is_empty());
+        assert_eq!(Topics::of(&with_topology, &topics[1..2], &groups).missing, ["app-store-changelog", "in"]);
+        let without = group(Vec::new());
+        let found = Topics::of(&without, &topics, &groups);
+        assert!(found.unused.is_empty() && found.missing.is_empty());
     }
 }
