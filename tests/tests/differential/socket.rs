@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use riparian_client::{Connection, Options, Received};
 use riparian_protocol::Request;
 use riparian_scripts::{MAIN, Transport};
-use riparian_tests::Server;
+use riparian_tests::{Server, unread};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -35,22 +35,6 @@ impl<'s> Socket<'s> {
             }
         }
     }
-}
-
-/// Bytes that wait in the receive queue of a server's connection, by the system's table of sockets.
-fn unread(server_port: u16, client_port: u16) -> Result<u64, String> {
-    let (server, client) = (format!(":{server_port:04X}"), format!(":{client_port:04X}"));
-    // Java's sockets are those of IPv6, for addresses of IPv4 too.
-    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        let sockets = std::fs::read_to_string(table).map_err(|error| format!("cannot read {table}: {error}"))?;
-        let mut lines = sockets.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-        // Its number, both addresses, its state, and `sent:received`.
-        let found = lines.find(|line| line.len() > 4 && line[1].ends_with(&server) && line[2].ends_with(&client));
-        if let Some((_, received)) = found.as_ref().and_then(|line| line[4].split_once(':')) {
-            return u64::from_str_radix(received, 16).map_err(|error| format!("{table}: {error}"));
-        }
-    }
-    Ok(0)
 }
 
 impl Transport for Socket<'_> {
