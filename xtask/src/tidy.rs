@@ -6,6 +6,7 @@
 
 mod cases;
 mod crates;
+mod rules;
 mod sources;
 
 use std::fmt;
@@ -73,6 +74,7 @@ pub(crate) fn check() -> Result<Vec<Problem>> {
         contents.push((file, content));
     }
     problems.extend(cases::check(&read(cases::LIST)?, &contents));
+    problems.extend(rules::check(&read(rules::LIST)?, &contents));
     problems.sort();
     Ok(problems)
 }

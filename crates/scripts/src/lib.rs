@@ -14,6 +14,7 @@ mod admin;
 mod barrier;
 mod classic;
 mod convert;
+mod offsets;
 mod server;
 mod stored;
 mod transport;

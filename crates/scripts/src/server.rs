@@ -1,21 +1,22 @@
 //! A server as the target of a script: sends what the commands say, tells what came back and what was written.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use crate::{
+    Transport,
+    admin::{self, Ids},
+    barrier, classic, convert, offsets, stored,
+    transport::MAIN,
+};
 use riparian_protocol::{
     ErrorCode,
     messages::{
         CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeGroupsRequest,
-        IncrementalAlterConfigsRequest, ListGroupsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest,
-        OffsetFetchRequest, StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest,
+        IncrementalAlterConfigsRequest, ListGroupsRequest, StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest,
         create_partitions_request::CreatePartitionsTopic,
         create_topics_request::CreatableTopic,
         delete_topics_request::DeleteTopicState,
         incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
-        offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
-        offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic},
-        offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics},
     },
 };
 use riparian_testkit::{
@@ -23,14 +24,6 @@ use riparian_testkit::{
     FetchedOffset, Happened, Heartbeat, Listing, OffsetOutcome, OffsetWords, Refusal, Session, Target, TopicChange,
     Topology,
     show::{Description, HeartbeatAnswer, Printer},
-};
-use riparian_types::Uuid;
-
-use crate::{
-    Transport,
-    admin::{self, Ids},
-    barrier, classic, convert, stored,
-    transport::MAIN,
 };
 
 /// How servers are started for scripts: timeouts short enough for tests, and one shard, so that what one group sees of
@@ -58,9 +51,6 @@ const CONFIG_SET: i8 = 0;
 const CONFIG_DELETE: i8 = 1;
 const TIMEOUT_MS: i32 = 10_000;
 const COORDINATOR_LIMIT_MS: u64 = 30_000;
-/// The last versions of both that name topics instead of giving their ids.
-const COMMIT_BY_NAME: i16 = 9;
-const FETCH_BY_NAME: i16 = 9;
 
 /// See the module.
 pub struct Server<T> {
@@ -142,14 +132,6 @@ impl<T: Transport> Server<T> {
         let response = answer.decode::<DeleteTopicsRequest<'_>>().map_err(failed)?;
         let result = response.responses.first().ok_or("no topic in the answer")?;
         Ok(outcome(result.error_code, result.error_message.as_deref()))
-    }
-
-    fn topic_id(&mut self, name: &str) -> Result<Uuid, String> {
-        let answer = self.transport.call(&MetadataRequest { topics: None, ..Default::default() }, None)?;
-        let response = answer.decode::<MetadataRequest<'_>>().map_err(failed)?;
-        let found = response.topics.iter().find(|topic| topic.name.as_deref() == Some(name));
-        // An id that no topic has.
-        Ok(found.map_or(Uuid::from_halves(7, 7), |topic| topic.topic_id))
     }
 }
 
@@ -287,29 +269,29 @@ impl<T: Transport> Target for Server<T> {
         self.transport.set_disk(state)
     }
 
-    fn describe(&mut self, group: &str) -> Answered<Description> {
+    fn describe(&mut self, group: &str, version: Option<i16>) -> Answered<Description> {
         let request = StreamsGroupDescribeRequest { group_ids: vec![group.to_owned().into()], ..Default::default() };
-        let answer = self.transport.call(&request, None)?;
+        let answer = self.transport.call(&request, version)?;
         let response = answer.decode::<StreamsGroupDescribeRequest<'_>>().map_err(failed)?;
         let group = response.groups.first().ok_or("no group in the answer")?;
         Ok(outcome(group.error_code, group.error_message.as_deref()).map(|()| convert::description(group)))
     }
 
-    fn describe_classic(&mut self, group: &str) -> Answered<ClassicDescription> {
+    fn describe_classic(&mut self, group: &str, version: Option<i16>) -> Answered<ClassicDescription> {
         let request = DescribeGroupsRequest { groups: vec![group.to_owned().into()], ..Default::default() };
-        let answer = self.transport.call(&request, None)?;
+        let answer = self.transport.call(&request, version)?;
         let response = answer.decode::<DescribeGroupsRequest<'_>>().map_err(failed)?;
         let group = response.groups.first().ok_or("no group in the answer")?;
         Ok(outcome(group.error_code, group.error_message.as_deref()).map(|()| classic::description(group)))
     }
 
-    fn list(&mut self, states: &[String], types: &[String]) -> Answered<Vec<Listing>> {
+    fn list(&mut self, states: &[String], types: &[String], version: Option<i16>) -> Answered<Vec<Listing>> {
         let request = ListGroupsRequest {
             states_filter: states.iter().map(|state| state.as_str().into()).collect(),
             types_filter: types.iter().map(|group_type| group_type.as_str().into()).collect(),
             ..ListGroupsRequest::default()
         };
-        let answer = self.transport.call(&request, None)?;
+        let answer = self.transport.call(&request, version)?;
         let response = answer.decode::<ListGroupsRequest<'_>>().map_err(failed)?;
         let listings = response.groups.iter().map(|group| Listing {
             group_id: group.group_id.to_string(),
@@ -320,99 +302,24 @@ impl<T: Transport> Target for Server<T> {
         Ok(outcome(response.error_code, None).map(|()| listings.collect()))
     }
 
-    fn delete(&mut self, group: &str) -> Answered<()> {
+    fn delete(&mut self, group: &str, version: Option<i16>) -> Answered<()> {
         let request = DeleteGroupsRequest { groups_names: vec![group.to_owned().into()], ..Default::default() };
-        let answer = self.transport.call(&request, None)?;
+        let answer = self.transport.call(&request, version)?;
         let response = answer.decode::<DeleteGroupsRequest<'_>>().map_err(failed)?;
         let result = response.results.first().ok_or("no group in the answer")?;
         Ok(outcome(result.error_code, result.error_message.as_deref()))
     }
 
     fn commit(&mut self, words: &OffsetWords) -> Answered<Vec<OffsetOutcome>> {
-        let mut topics: Vec<OffsetCommitRequestTopic<'_>> = Vec::new();
-        let version = words.version.unwrap_or(COMMIT_BY_NAME);
-        for (name, partition, offset) in &words.partitions {
-            let partition = OffsetCommitRequestPartition {
-                partition_index: *partition,
-                committed_offset: *offset,
-                committed_leader_epoch: -1,
-                ..OffsetCommitRequestPartition::default()
-            };
-            match topics.iter_mut().find(|it| it.name == name.as_str()) {
-                Some(topic) => topic.partitions.push(partition),
-                None => {
-                    let topic_id = if version > COMMIT_BY_NAME { self.topic_id(name)? } else { Uuid::ZERO };
-                    let partitions = vec![partition];
-                    topics.push(OffsetCommitRequestTopic {
-                        name: name.clone().into(),
-                        topic_id,
-                        partitions,
-                        ..Default::default()
-                    });
-                }
-            }
-        }
-        let ids: Vec<(Uuid, String)> = topics.iter().map(|it| (it.topic_id, it.name.to_string())).collect();
-        let request = OffsetCommitRequest {
-            group_id: words.group.clone().into(),
-            generation_id_or_member_epoch: words.epoch,
-            member_id: words.member.clone().unwrap_or_default().into(),
-            group_instance_id: words.instance.clone().map(Into::into),
-            retention_time_ms: words.retention_ms.unwrap_or(-1),
-            topics,
-            ..OffsetCommitRequest::default()
-        };
-        let answer = self.transport.call(&request, Some(version))?;
-        let response = answer.decode::<OffsetCommitRequest<'_>>().map_err(failed)?;
-        let mut outcomes = Vec::new();
-        for topic in &response.topics {
-            let by_id = ids.iter().find(|(id, _)| version > COMMIT_BY_NAME && *id == topic.topic_id);
-            let name = by_id.map_or(&*topic.name, |(_, name)| name.as_str());
-            outcomes.extend(topic.partitions.iter().map(|it| offset_outcome(name, it.partition_index, it.error_code)));
-        }
-        Ok(Ok(outcomes))
+        offsets::commit(&mut self.transport, words)
     }
 
     fn fetch(&mut self, words: &OffsetWords) -> Answered<Vec<FetchedOffset>> {
-        let topics = by_topic(words).into_iter().map(|(topic, partition_indexes)| OffsetFetchRequestTopics {
-            name: topic.into(),
-            partition_indexes,
-            ..OffsetFetchRequestTopics::default()
-        });
-        let group = OffsetFetchRequestGroup {
-            group_id: words.group.clone().into(),
-            member_id: words.member.clone().map(Into::into),
-            member_epoch: words.epoch,
-            topics: if words.all { None } else { Some(topics.collect()) },
-            ..OffsetFetchRequestGroup::default()
-        };
-        let require_stable = words.require_stable;
-        let request = OffsetFetchRequest { groups: vec![group], require_stable, ..OffsetFetchRequest::default() };
-        let answer = self.transport.call(&request, Some(words.version.unwrap_or(FETCH_BY_NAME)))?;
-        let response = answer.decode::<OffsetFetchRequest<'_>>().map_err(failed)?;
-        let group = response.groups.first().ok_or("no group in the answer")?;
-        let each = group.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |it| (topic, it)));
-        let fetched = each.map(|(topic, it)| FetchedOffset {
-            topic: topic.name.to_string(),
-            partition: it.partition_index,
-            offset: it.committed_offset,
-            leader_epoch: it.committed_leader_epoch,
-            refusal: outcome(it.error_code, None).err(),
-        });
-        Ok(outcome(group.error_code, None).map(|()| fetched.collect()))
+        offsets::fetch(&mut self.transport, words)
     }
 
     fn forget(&mut self, words: &OffsetWords) -> Answered<Vec<OffsetOutcome>> {
-        let topics = by_topic(words).into_iter().map(|(topic, indexes)| {
-            let partition = |partition_index| OffsetDeleteRequestPartition { partition_index };
-            OffsetDeleteRequestTopic { name: topic.into(), partitions: indexes.into_iter().map(partition).collect() }
-        });
-        let request = OffsetDeleteRequest { group_id: words.group.clone().into(), topics: topics.collect() };
-        let answer = self.transport.call(&request, None)?;
-        let response = answer.decode::<OffsetDeleteRequest<'_>>().map_err(failed)?;
-        let each = response.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |it| (topic, it)));
-        let outcomes = each.map(|(topic, it)| offset_outcome(&topic.name, it.partition_index, it.error_code));
-        Ok(outcome(response.error_code, None).map(|()| outcomes.collect()))
+        offsets::forget(&mut self.transport, words)
     }
 
     fn happened(&mut self) -> Result<Vec<Happened>, String> {
@@ -438,16 +345,4 @@ pub(crate) fn outcome(code: i16, text: Option<&str>) -> Result<(), Refusal> {
     }
     let name = ErrorCode::from_code(code).map_or_else(|| format!("error {code}"), |code| code.name().to_owned());
     Err(Refusal::new(name, text))
-}
-
-fn offset_outcome(topic: &str, partition: i32, code: i16) -> OffsetOutcome {
-    OffsetOutcome { topic: topic.to_owned(), partition, refusal: outcome(code, None).err() }
-}
-
-fn by_topic(words: &OffsetWords) -> BTreeMap<String, Vec<i32>> {
-    let mut topics: BTreeMap<String, Vec<i32>> = BTreeMap::new();
-    for (topic, partition, _) in &words.partitions {
-        topics.entry(topic.clone()).or_default().push(*partition);
-    }
-    topics
 }

@@ -48,6 +48,8 @@ pub enum Command {
     ClassicDescribe {
         /// The group.
         group: String,
+        /// `v5`.
+        version: Option<i16>,
     },
     /// `wait 3s`, `wait 300ms`.
     Wait {
@@ -69,6 +71,8 @@ pub enum Command {
     Describe {
         /// The group.
         group: String,
+        /// `v0`.
+        version: Option<i16>,
     },
     /// `list states=stable types=streams`.
     List {
@@ -76,11 +80,15 @@ pub enum Command {
         states: Vec<String>,
         /// Only groups of these types.
         types: Vec<String>,
+        /// `v4`.
+        version: Option<i16>,
     },
     /// `delete`.
     Delete {
         /// The group.
         group: String,
+        /// `v2`.
+        version: Option<i16>,
     },
     /// `commit m epoch=3 in-0=17`.
     Commit(OffsetWords),
@@ -138,6 +146,8 @@ pub struct OffsetWords {
     pub epoch: i32,
     /// `v8`.
     pub version: Option<i16>,
+    /// `metadata=5`: so many characters beside each offset.
+    pub metadata_chars: usize,
     /// `retention=1`: how long they are to be kept, in milliseconds; up to version 4.
     pub retention_ms: Option<i64>,
     /// `stable`: not while a transaction may still change it.
@@ -217,6 +227,17 @@ impl<'a> Words<'a> {
         Ok(())
     }
 
+    /// `v5`, if there is such a word.
+    fn version(&self) -> Option<i16> {
+        self.0.iter().find_map(|word| version(word))
+    }
+
+    /// Refuses plain words that are no version.
+    fn only_a_version(&self) -> Result<(), CommandError> {
+        let wrong = self.0.iter().skip(1).find(|word| !word.contains('=') && version(word).is_none());
+        wrong.map_or(Ok(()), |word| Err(CommandError::new(word, "a version, such as v5")))
+    }
+
     fn group(&self) -> String {
         text(self.value("in").unwrap_or("g"))
     }
@@ -255,6 +276,10 @@ impl<'a> Words<'a> {
         let parse = |value: &str| value.parse().map_err(|_| CommandError::new(value, &format!("a number for {key}=")));
         self.value(key).map(parse).transpose()
     }
+}
+
+fn version(word: &str) -> Option<i16> {
+    word.strip_prefix('v')?.parse().ok()
 }
 
 /// A value: `''` is nothing, `%20` stands for a space, and so on with other characters below 256.
@@ -306,10 +331,13 @@ impl Command {
             "restart" | "power-cut" => words.only(0, &[])?,
             "wait" | "disk" | "close" => words.only(1, &[])?,
             "answer" | "cclose" => words.only(1, &["in"])?,
-            "describe" | "cdescribe" | "delete" => words.only(0, &["in"])?,
-            "list" => words.only(0, &["states", "types"])?,
+            "describe" | "cdescribe" | "delete" => words.only(1, &["in"])?,
+            "list" => words.only(1, &["states", "types"])?,
             "forget" => words.only(0, &["in", "of"])?,
             _ => {}
+        }
+        if ["describe", "cdescribe", "delete", "list"].contains(&first) {
+            words.only_a_version()?;
         }
         if !["topics", "unheard", "await", "created"].contains(&first) {
             words.once()?;
@@ -328,7 +356,7 @@ impl Command {
             }
             "answer" => Self::Answer { member: words.member()?, group },
             "cclose" => Self::CloseMember { member: words.member()?, group },
-            "cdescribe" => Self::ClassicDescribe { group },
+            "cdescribe" => Self::ClassicDescribe { group, version: words.version() },
             "wait" => Self::Wait { ms: duration_ms(words.0.get(1).copied().unwrap_or_default())? },
             "restart" => Self::Restart,
             "power-cut" => Self::PowerCut,
@@ -343,9 +371,9 @@ impl Command {
                 let number = words.0.get(1).map(|word| word.parse().map_err(|_| wrong(word)));
                 Self::Close { connection: number.transpose()?.unwrap_or(0) }
             }
-            "describe" => Self::Describe { group },
-            "list" => Self::List { states: words.list("states"), types: words.list("types") },
-            "delete" => Self::Delete { group },
+            "describe" => Self::Describe { group, version: words.version() },
+            "list" => Self::List { states: words.list("states"), types: words.list("types"), version: words.version() },
+            "delete" => Self::Delete { group, version: words.version() },
             "commit" => Self::Commit(offsets(&words)?),
             "fetch" => Self::Fetch(offsets(&words)?),
             "forget" => Self::Forget(offsets(&words)?),
@@ -427,8 +455,7 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
     }
     for word in &others.0 {
         let Some((name, offset)) = word.split_once('=') else {
-            let is_version = word.strip_prefix('v').is_some_and(|version| version.parse::<i16>().is_ok());
-            if *word == "stable" || is_version {
+            if *word == "stable" || version(word).is_some() {
                 continue;
             }
             return Err(CommandError::new(word, "a committed offset, such as in-0=17, or a word of this command"));
@@ -438,7 +465,7 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
         }
         let is_known = match name {
             "in" | "epoch" | "instance" => true,
-            "retention" => is_commit,
+            "retention" | "metadata" => is_commit,
             "of" => !is_commit,
             _ => false,
         };
@@ -455,7 +482,7 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
     if is_commit && partitions.is_empty() {
         return Err(CommandError::new(words.0[0], "complete: which offsets?"));
     }
-    let version = others.0.iter().find_map(|word| word.strip_prefix('v')?.parse().ok());
+    let version = others.version();
     let member = member.filter(|word| *word != "-");
     Ok(OffsetWords {
         group: words.group(),
@@ -463,6 +490,7 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
         instance: words.value("instance").map(text),
         epoch: words.number("epoch")?.unwrap_or(-1),
         version,
+        metadata_chars: words.number("metadata")?.unwrap_or(0),
         retention_ms: words.number("retention")?,
         require_stable: others.has("stable"),
         partitions,

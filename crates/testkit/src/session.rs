@@ -71,11 +71,11 @@ impl<T: Target> Session<T> {
                 self.asked.remove(&name);
                 self.target.close_classic(&name)?;
             }
-            Command::ClassicDescribe { group } => return self.describe_classic(&group),
-            Command::Describe { group } => return self.describe(&group),
-            Command::List { states, types } => return self.list(&states, &types),
-            Command::Delete { group } => {
-                let answered = self.target.delete(&self.real(&group))?;
+            Command::ClassicDescribe { group, version } => return self.describe_classic(&group, version),
+            Command::Describe { group, version } => return self.describe(&group, version),
+            Command::List { states, types, version } => return self.list(&states, &types, version),
+            Command::Delete { group, version } => {
+                let answered = self.target.delete(&self.real(&group), version)?;
                 return Ok(self.shown(answered, |_, ()| vec!["deleted".to_owned()]));
             }
             Command::Commit(words) => {
@@ -253,16 +253,16 @@ impl<T: Target> Session<T> {
         })
     }
 
-    fn describe_classic(&mut self, group: &str) -> Lines {
-        let answered = self.target.describe_classic(&self.real(group))?;
+    fn describe_classic(&mut self, group: &str, version: Option<i16>) -> Lines {
+        let answered = self.target.describe_classic(&self.real(group), version)?;
         Ok(self.shown(answered, |session, mut description| {
             description.members.iter_mut().for_each(|it| it.metadata.rename(|topic| session.short(topic)));
             session.printer.classic.description_lines(&description)
         }))
     }
 
-    fn describe(&mut self, group: &str) -> Lines {
-        let answered = self.target.describe(&self.real(group))?;
+    fn describe(&mut self, group: &str, version: Option<i16>) -> Lines {
+        let answered = self.target.describe(&self.real(group), version)?;
         Ok(self.shown(answered, |session, mut description| {
             if let Some(topology) = &mut description.topology {
                 topology.rename(|topic| session.short(topic));
@@ -271,13 +271,14 @@ impl<T: Target> Session<T> {
         }))
     }
 
-    fn list(&mut self, states: &[String], types: &[String]) -> Lines {
-        let answered = self.target.list(states, types)?;
+    fn list(&mut self, states: &[String], types: &[String], version: Option<i16>) -> Lines {
+        let answered = self.target.list(states, types, version)?;
         Ok(self.shown(answered, |session, listings| {
             let own = listings.iter().filter_map(|it| {
                 let id = it.group_id.strip_prefix(&session.prefix)?;
                 let protocol = if it.protocol_type.is_empty() { "''" } else { &it.protocol_type };
-                Some(format!("{id} {protocol} {} {}", it.group_state, it.group_type))
+                // Old versions do not tell state and type.
+                Some(format!("{id} {protocol} {} {}", it.group_state, it.group_type).trim_end().to_owned())
             });
             sorted(own.collect())
         }))

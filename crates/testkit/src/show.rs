@@ -257,7 +257,7 @@ impl Printer {
             Record::Offset { topic, partition, value: Some(value) } => {
                 let mut line = format!("1 {topic}-{partition} {} leader {}", value.offset, value.leader_epoch);
                 if !value.metadata.is_empty() {
-                    line.push_str(&format!(" metadata {}", value.metadata));
+                    line.push_str(&format!(" metadata of {}", value.metadata.chars().count()));
                 }
                 line
             }

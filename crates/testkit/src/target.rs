@@ -214,22 +214,22 @@ pub trait Target {
     }
 
     /// Describes a group.
-    fn describe(&mut self, _group: &str) -> Answered<Description> {
+    fn describe(&mut self, _group: &str, _version: Option<i16>) -> Answered<Description> {
         only(GROUPS)
     }
 
     /// Describes a classic group.
-    fn describe_classic(&mut self, _group: &str) -> Answered<ClassicDescription> {
+    fn describe_classic(&mut self, _group: &str, _version: Option<i16>) -> Answered<ClassicDescription> {
         only(GROUPS)
     }
 
     /// Lists groups.
-    fn list(&mut self, _states: &[String], _types: &[String]) -> Answered<Vec<Listing>> {
+    fn list(&mut self, _states: &[String], _types: &[String], _version: Option<i16>) -> Answered<Vec<Listing>> {
         only(GROUPS)
     }
 
     /// Deletes a group.
-    fn delete(&mut self, _group: &str) -> Answered<()> {
+    fn delete(&mut self, _group: &str, _version: Option<i16>) -> Answered<()> {
         only(GROUPS)
     }
 

@@ -10,20 +10,32 @@ use super::Problem;
 pub(super) const LIST: &str = "docs/field-cases.md";
 const SCRIPTS: [&str; 2] = ["tests/scripts/", "crates/group/testdata/"];
 
+/// The tests and scripts that there are.
+pub(super) struct Named<'a> {
+    functions: BTreeSet<&'a str>,
+    scripts: BTreeSet<&'a str>,
+}
+
+impl<'a> Named<'a> {
+    pub(super) fn of(files: &'a [(String, String)]) -> Self {
+        let rust = files.iter().filter(|(file, _)| file.ends_with(".rs"));
+        let scripts = files.iter().filter_map(|(file, _)| SCRIPTS.iter().find_map(|dir| file.strip_prefix(dir)));
+        Self { functions: rust.flat_map(|(_, text)| functions(text)).collect(), scripts: scripts.collect() }
+    }
+
+    pub(super) fn exists(&self, name: &str) -> bool {
+        if name.ends_with(".txt") { self.scripts.contains(name) } else { self.functions.contains(name) }
+    }
+}
+
 /// `list` is the text of the list, `files` all files of the tree with the text of those that are Rust.
 pub(super) fn check(list: &str, files: &[(String, String)]) -> Vec<Problem> {
-    let functions: BTreeSet<&str> =
-        files.iter().filter(|(file, _)| file.ends_with(".rs")).flat_map(|(_, text)| functions(text)).collect();
+    let named = Named::of(files);
     let mut problems = Vec::new();
     for (number, line) in (1..).zip(list.lines()).filter(|(_, line)| line.starts_with("| ")) {
         // What stands in the last column, between code marks.
         for name in line.split('|').nth(3).unwrap_or_default().split('`').skip(1).step_by(2) {
-            let exists = if name.ends_with(".txt") {
-                files.iter().any(|(file, _)| SCRIPTS.iter().any(|dir| file.strip_prefix(dir) == Some(name)))
-            } else {
-                functions.contains(name)
-            };
-            if !exists {
+            if !named.exists(name) {
                 problems.push(Problem::at(LIST, number, format!("there is no test or script {name}; name one")));
             }
         }

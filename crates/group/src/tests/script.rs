@@ -33,14 +33,18 @@ use crate::{
 };
 
 /// Scripts of the servers about topics and settings, and about what is refused before a group hears of it.
-const NOT_ABOUT_GROUPS: [&str; 7] = [
+const NOT_ABOUT_GROUPS: [&str; 11] = [
     "admin-refused",
     "admin-settings",
     "admin-topics",
     "classic-versions",
     "configs",
+    "offsets-metadata",
     "offsets-unknown",
+    "offsets-versions",
+    "protocol-off",
     "topic-names",
+    "versions-of-reading",
 ];
 /// The last version of OffsetCommit that names topics instead of giving their ids.
 const COMMIT_BY_NAME: i16 = 9;
@@ -320,7 +324,7 @@ impl Target for Run {
         self.restart()
     }
 
-    fn describe(&mut self, group: &str) -> Answered<Description> {
+    fn describe(&mut self, group: &str, _: Option<i16>) -> Answered<Description> {
         match self.command(|waiter| Command::StreamsDescribe(waiter, convert::name(group)))? {
             Reply::StreamsDescribe(Ok(described)) => Ok(Ok(convert::description(&described))),
             Reply::StreamsDescribe(Err(error)) => Ok(Err(Refusal::new("GROUP_ID_NOT_FOUND", Some(&error.0)))),
@@ -328,7 +332,7 @@ impl Target for Run {
         }
     }
 
-    fn describe_classic(&mut self, group: &str) -> Answered<ClassicDescription> {
+    fn describe_classic(&mut self, group: &str, _: Option<i16>) -> Answered<ClassicDescription> {
         match self.command(|waiter| Command::ClassicDescribe(waiter, convert::name(group)))? {
             Reply::ClassicDescribe(Ok(described)) => Ok(Ok(classic::description(&described))),
             Reply::ClassicDescribe(Err(error)) => Ok(Err(Refusal::new("GROUP_ID_NOT_FOUND", Some(&error.0)))),
@@ -336,7 +340,7 @@ impl Target for Run {
         }
     }
 
-    fn list(&mut self, states: &[String], types: &[String]) -> Answered<Vec<Listing>> {
+    fn list(&mut self, states: &[String], types: &[String], _: Option<i16>) -> Answered<Vec<Listing>> {
         let filter = GroupFilter { states: states.to_vec(), types: types.to_vec() };
         match self.command(|waiter| Command::ListGroups(waiter, filter))? {
             Reply::ListGroups(listings) => {
@@ -352,7 +356,7 @@ impl Target for Run {
         }
     }
 
-    fn delete(&mut self, group: &str) -> Answered<()> {
+    fn delete(&mut self, group: &str, _: Option<i16>) -> Answered<()> {
         match self.command(|waiter| Command::DeleteGroup(waiter, convert::name(group)))? {
             Reply::DeleteGroup(Ok(())) => Ok(Ok(())),
             Reply::DeleteGroup(Err(error)) => Ok(Err(Refusal::new(convert::delete_error(&error), None))),
@@ -368,7 +372,7 @@ impl Target for Run {
             partition: PartitionIndex(*partition),
             offset: Offset(*offset),
             leader_epoch: LeaderEpoch(-1),
-            metadata: String::new(),
+            metadata: "x".repeat(words.metadata_chars),
         });
         let commit = OffsetCommit {
             group_id: convert::name(&words.group),
