@@ -91,6 +91,9 @@ const SETTINGS: &[(&str, &str)] = &[
     ("riparian.member.bytes.max", "4096"),
     ("riparian.members.max", "500"),
     ("riparian.partitions.max", "5000"),
+    ("riparian.pattern.bytes.max", "4096"),
+    ("riparian.pattern.matches.max", "40"),
+    ("riparian.patterns.max", "20"),
     ("riparian.topics.max", "12"),
     ("socket.request.max.bytes", "1048576"),
 ];

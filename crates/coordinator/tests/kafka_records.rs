@@ -73,6 +73,7 @@ fn config() -> GroupConfig {
         fast_rebalance: false,
         fence_restarted_processes: true,
         replace_topology: false,
+        resolve_patterns: false,
         heartbeats_per_second: 2_000,
         limits: GroupLimits::none(),
         telemetry: GroupTelemetry::default(),

@@ -71,6 +71,8 @@ pub struct GroupConfig {
     pub fence_restarted_processes: bool,
     /// `riparian.topology.replace`: a group without live members takes the topology of the member that starts it next.
     pub replace_topology: bool,
+    /// `riparian.topology.patterns`: source topics may be given by patterns.
+    pub resolve_patterns: bool,
     /// What all machines that share these settings may hold together.
     pub limits: GroupLimits,
     /// What is counted of the groups of all machines that share these settings.

@@ -42,7 +42,7 @@ impl GroupMachine {
         let ready = configured.filter(|configured| configured.is_ready());
         let topology = group.topology.as_deref().map(|topology| match ready {
             Some(configured) => configured.resolved(topology),
-            None => topology.clone(),
+            None => configured.and_then(|configured| configured.sources.as_deref()).unwrap_or(topology).clone(),
         });
         Ok(StreamsDescription {
             group_id: group_id.clone(),

@@ -29,24 +29,39 @@ pub struct GroupLimits {
     pub members_max: u32,
     /// `riparian.member.bytes.max`.
     pub member_bytes_max: usize,
+    /// `riparian.patterns.max`.
+    pub patterns_max: u32,
+    /// `riparian.pattern.bytes.max`.
+    pub pattern_bytes_max: usize,
+    /// `riparian.pattern.matches.max`.
+    pub pattern_matches_max: u32,
     /// The groups of all machines.
     pub groups: Count,
     /// The members of streams groups of all machines.
     pub streams_members: Count,
     /// The members of classic groups of all machines, and those that were given an id to join with.
     pub classic_members: Count,
+    /// The different source patterns of each machine.
+    pub patterns: Count,
+    /// The topics that the patterns of the groups of all machines stand for.
+    pub pattern_matches: Count,
 }
 
 impl GroupLimits {
-    /// No limits but those of numbers, counting from nothing; for tests.
+    /// No limits but those of numbers and of patterns, counting from nothing; for tests.
     pub fn none() -> Self {
         Self {
             groups_max: u32::MAX,
             members_max: u32::MAX,
             member_bytes_max: usize::MAX,
+            patterns_max: u32::MAX,
+            pattern_bytes_max: 1 << 14,
+            pattern_matches_max: u32::MAX,
             groups: Count::default(),
             streams_members: Count::default(),
             classic_members: Count::default(),
+            patterns: Count::default(),
+            pattern_matches: Count::default(),
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     record::{AssignmentConfigs, MemberState, Record},
     reply::{Effect, Reply},
     soft::{GroupSoft, SoftMember},
-    streams::{Topology, group::StreamsGroup},
+    streams::{Topology, group::StreamsGroup, resolve::KnownPatterns},
     tasks::SubtopologyIds,
     timers::Timer,
 };
@@ -42,9 +42,11 @@ pub struct GroupMachine {
     pub(crate) groups: BTreeMap<GroupId, Group>,
     /// Derived: the streams groups whose topologies require a topic.
     groups_by_topic: BTreeMap<TopicName, BTreeSet<GroupId>>,
+    /// Derived: the patterns of their topologies.
+    pub(crate) patterns: KnownPatterns,
     damaged: BTreeMap<GroupId, Damage>,
-    /// This machine's part of the count of the whole server.
-    counted: Counted,
+    /// This machine's part of the counts of the whole server: groups, patterns.
+    counted: [Counted; 2],
     /// As they were stored last: to be shared by all groups that have the same.
     assignment_configs: AssignmentConfigs,
 }
@@ -72,7 +74,10 @@ enum Key {
 /// Hard state is equal, whatever the server's settings.
 impl PartialEq for GroupMachine {
     fn eq(&self, other: &Self) -> bool {
-        self.groups == other.groups && self.groups_by_topic == other.groups_by_topic && self.damaged == other.damaged
+        self.groups == other.groups
+            && self.groups_by_topic == other.groups_by_topic
+            && self.patterns == other.patterns
+            && self.damaged == other.damaged
     }
 }
 
@@ -83,8 +88,9 @@ impl GroupMachine {
             config,
             groups: BTreeMap::new(),
             groups_by_topic: BTreeMap::new(),
+            patterns: KnownPatterns::default(),
             damaged: BTreeMap::new(),
-            counted: Counted::default(),
+            counted: <[Counted; 2]>::default(),
             assignment_configs: AssignmentConfigs::default(),
         }
     }
@@ -115,8 +121,10 @@ impl GroupMachine {
         &'a self,
         topology: &'a Topology,
     ) -> impl Iterator<Item = (&'a GroupId, &'a Arc<Topology>, &'a StreamsGroup)> {
-        let group_ids = topology.required_topics().next().and_then(|topic| self.groups_by_topic.get(topic));
-        let groups = group_ids.into_iter().flatten().take(SHARING_GROUPS_MAX).filter_map(|group_id| {
+        let by_topic = topology.required_topics().next().and_then(|topic| self.groups_by_topic.get(topic));
+        let by_pattern = topology.patterns().next().filter(|_| by_topic.is_none());
+        let by_pattern = by_pattern.into_iter().flat_map(|text| self.patterns.groups(text));
+        let groups = by_topic.into_iter().flatten().chain(by_pattern).take(SHARING_GROUPS_MAX).filter_map(|group_id| {
             let group = self.groups.get(group_id)?.streams()?;
             Some((group_id, group.topology.as_ref()?, group))
         });
@@ -128,9 +136,11 @@ impl GroupMachine {
         if configs == self.assignment_configs { Arc::clone(&self.assignment_configs) } else { configs }
     }
 
-    /// Keeps the count of the whole server.
+    /// Keeps the counts of the whole server.
     fn count_groups(&mut self) {
-        self.counted.set(&self.config.limits.groups, self.groups.len() + self.damaged.len());
+        let [of_groups, of_patterns] = &mut self.counted;
+        of_groups.set(&self.config.limits.groups, self.groups.len() + self.damaged.len());
+        of_patterns.set(&self.config.limits.patterns, self.patterns.len());
     }
 
     /// Everything that must be deleted for the group to be forgotten; `None` if there is no such group.
@@ -234,10 +244,11 @@ impl GroupMachine {
                 let before = streams.topology.clone();
                 streams.apply_topology(Some(topology), ids);
                 self.forget_topics(group_id, before.as_deref());
+                let known_id = self.known_id(group_id.clone());
                 for topic in value.required_topics() {
-                    let known_id = self.known_id(group_id.clone());
-                    self.groups_by_topic.entry(topic.clone()).or_default().insert(known_id);
+                    self.groups_by_topic.entry(topic.clone()).or_default().insert(known_id.clone());
                 }
+                self.patterns.add(&known_id, value);
             }
             Record::StreamsTopology(_, None) => {
                 if let Some(streams) = streams {
@@ -254,6 +265,7 @@ impl GroupMachine {
     }
 
     fn forget_topics(&mut self, group_id: &GroupId, topology: Option<&Topology>) {
+        self.patterns.remove(group_id, topology);
         for topic in topology.into_iter().flat_map(Topology::required_topics) {
             if let Some(groups) = self.groups_by_topic.get_mut(topic) {
                 groups.remove(group_id);
@@ -300,7 +312,8 @@ impl GroupMachine {
         let mut decision = Decision::nothing();
         let Some(topics) = soft.topics.as_mut().filter(|_| !changed.is_empty()) else {
             let newest = soft.newest_topics.1.clone();
-            soft.hashes.clear();
+            soft.caches.hashes.clear();
+            soft.caches.matches.forget_topics();
             soft.groups.values_mut().for_each(|group| group.on_topics_changed());
             // A topic may have been deleted while nobody was here to hear of it.
             for (group_id, group) in &self.groups {
@@ -319,9 +332,14 @@ impl GroupMachine {
                 Some(topic) => topics.insert(name.clone(), topic),
                 None => topics.remove(name),
             }
-            soft.hashes.forget(name);
+            soft.caches.hashes.forget(name);
             soft.creations.forget(name);
-            for group_id in self.groups_by_topic.get(name).into_iter().flatten() {
+            let is_unnoticed = planted::is_in(Bug::NewTopicUnnoticed) && before.is_none();
+            let by_pattern = match is_unnoticed {
+                true => BTreeSet::new(),
+                false => soft.caches.matches.on_topic(&self.patterns, name, after.is_some()),
+            };
+            for group_id in self.groups_by_topic.get(name).into_iter().flatten().chain(by_pattern) {
                 if let Some(group) = soft.groups.get_mut(group_id) {
                     group.on_topics_changed();
                     if self.config.fast_rebalance {

@@ -22,10 +22,7 @@ use crate::{
         Reply,
     },
     soft::GroupSoft,
-    streams::{
-        Subtopology,
-        group::{Progress, StreamsGroup},
-    },
+    streams::group::{Progress, StreamsGroup},
     tasks::Task,
 };
 
@@ -179,7 +176,7 @@ impl GroupMachine {
             Found::Classic(_) => self.check_classic_commit(soft, now, commit),
             Found::Streams(streams) if is_from_outside && streams.members.is_empty() => Ok(()),
             Found::Streams(_) if planted::is_in(Bug::StaleCommitTaken) => Ok(()),
-            Found::Streams(streams) => check_member_commit(streams, commit),
+            Found::Streams(streams) => self.check_member_commit(streams, commit),
         }
     }
 
@@ -241,7 +238,9 @@ impl GroupMachine {
             let in_use = match found {
                 Found::Nothing | Found::OffsetsOnly => false,
                 Found::Classic(classic) => classic.reads_topic(&topic),
-                Found::Streams(streams) => !streams.members.is_empty() && streams.reads_topic(&topic),
+                Found::Streams(streams) => {
+                    !streams.members.is_empty() && self.reader_of(&group_id, streams, &topic).is_some()
+                }
             };
             let mut delete = |partition| {
                 if in_use {
@@ -258,34 +257,38 @@ impl GroupMachine {
         let outcomes = outcomes.collect();
         Decision { records, ..Decision::reply(waiter, Some(group_id), Reply::OffsetDelete(Ok(outcomes))) }
     }
-}
 
-fn check_member_commit(group: &StreamsGroup, commit: &OffsetCommit) -> Result<(), OffsetCommitError> {
-    let member = group.members.get(&commit.member_id).ok_or(OffsetCommitError::UnknownMemberId)?;
-    if !commit.knows_member_epochs {
-        return Err(OffsetCommitError::UnsupportedVersion);
+    fn check_member_commit(&self, group: &StreamsGroup, commit: &OffsetCommit) -> Result<(), OffsetCommitError> {
+        let member = group.members.get(&commit.member_id).ok_or(OffsetCommitError::UnknownMemberId)?;
+        if !commit.knows_member_epochs {
+            return Err(OffsetCommitError::UnsupportedVersion);
+        }
+        let progress = &member.progress;
+        if commit.member_epoch == progress.epoch {
+            return Ok(());
+        }
+        if commit.member_epoch > progress.epoch
+            || !commit.offsets.iter().all(|offset| self.had_task(group, progress, commit, offset))
+        {
+            return Err(OffsetCommitError::StaleMemberEpoch);
+        }
+        Ok(())
     }
-    let progress = &member.progress;
-    if commit.member_epoch == progress.epoch {
-        return Ok(());
-    }
-    if commit.member_epoch > progress.epoch
-        || !commit.offsets.iter().all(|offset| had_task(group, progress, commit, offset))
-    {
-        return Err(OffsetCommitError::StaleMemberEpoch);
-    }
-    Ok(())
-}
 
-/// Whether the member has held the task of this partition since the epoch that it commits with.
-fn had_task(group: &StreamsGroup, progress: &Progress, commit: &OffsetCommit, offset: &OffsetToCommit) -> bool {
-    let Some(topology) = &group.topology else { return false };
-    let reads = |subtopology: &&Subtopology| subtopology.input_topics().any(|topic| *topic == offset.topic);
-    let Some(subtopology) = topology.subtopologies.iter().find(reads) else { return false };
-    let task = group.ids.find(&subtopology.id).and_then(|index| Task::new(index, offset.partition));
-    let held = [&progress.assigned, progress.pending_revocation()];
-    let since = task.and_then(|task| held.into_iter().find_map(|tasks| tasks.active.epoch_of(task)));
-    since.is_some_and(|epoch| commit.member_epoch.0 >= epoch.0)
+    /// Whether the member has held the task of this partition since the epoch that it commits with.
+    fn had_task(
+        &self,
+        group: &StreamsGroup,
+        progress: &Progress,
+        commit: &OffsetCommit,
+        offset: &OffsetToCommit,
+    ) -> bool {
+        let Some(subtopology) = self.reader_of(&commit.group_id, group, &offset.topic) else { return false };
+        let task = group.ids.find(&subtopology.id).and_then(|index| Task::new(index, offset.partition));
+        let held = [&progress.assigned, progress.pending_revocation()];
+        let since = task.and_then(|task| held.into_iter().find_map(|tasks| tasks.active.epoch_of(task)));
+        since.is_some_and(|epoch| commit.member_epoch.0 >= epoch.0)
+    }
 }
 
 /// Unlike a commit, a fetch is only served at the member's very epoch.

@@ -11,7 +11,9 @@ use crate::{
     expiry::Sweep,
     limits::{Counted, GroupLimits},
     record::AssignmentConfigs,
-    streams::{TaskOffset, configured::ConfiguredTopology, metadata_hash::TopicHashes, settled::Settled},
+    streams::{
+        TaskOffset, configured::ConfiguredTopology, metadata_hash::TopicHashes, resolve::Matches, settled::Settled,
+    },
     telemetry::Lives,
     timers::{Sessions, Timer, Timers},
 };
@@ -23,7 +25,7 @@ pub struct GroupSoft {
     pub(crate) topics: Option<TopicsView>,
     /// The newest view that came with an announcement, and how new it is. It may be ahead of what was announced.
     pub(crate) newest_topics: (Offset, TopicsView),
-    pub(crate) hashes: TopicHashes,
+    pub(crate) caches: TopicCaches,
     pub(crate) overrides: BTreeMap<GroupId, GroupOverrides>,
     pub(crate) groups: BTreeMap<GroupId, Box<SoftGroup>>,
     /// The classic groups as they live: one for each that the records hold, and those of which nothing was written yet.
@@ -32,8 +34,15 @@ pub struct GroupSoft {
     pub(crate) creations: Creations,
     pub(crate) sweep: Sweep,
     /// This machine's part of the counts of the whole server.
-    counted: [Counted; 2],
+    counted: [Counted; 3],
     pub(crate) lives: Lives,
+}
+
+/// What is remembered of topics until they change.
+#[derive(Debug, Default)]
+pub(crate) struct TopicCaches {
+    pub(crate) hashes: TopicHashes,
+    pub(crate) matches: Matches,
 }
 
 /// The soft state of one streams group.
@@ -338,14 +347,16 @@ impl GroupSoft {
     /// Keeps the counts of the whole server.
     pub(crate) fn count_members(&mut self, limits: &GroupLimits) {
         let Sessions { streams, classic } = self.timers.sessions();
-        let [of_streams, of_classic] = &mut self.counted;
+        let [of_streams, of_classic, of_matches] = &mut self.counted;
         of_streams.set(&limits.streams_members, streams);
         of_classic.set(&limits.classic_members, classic);
+        of_matches.set(&limits.pattern_matches, self.caches.matches.total());
     }
 
     /// Forgets a group and its timers.
     pub(crate) fn remove_group(&mut self, group_id: &GroupId) {
         self.remove_classic(group_id);
+        self.caches.matches.count(group_id, 0);
         let Some(mut group) = self.groups.remove(group_id) else { return };
         if let Some(deadline) = group.initial_delay {
             self.timers.disarm(deadline, Timer::InitialDelay(group_id.clone()));

@@ -8,15 +8,19 @@ mod leave;
 mod membership;
 pub(crate) mod metadata_hash;
 mod partition_counts;
+pub(crate) mod pattern;
 mod reconcile;
 mod refresh;
 mod replace;
+pub(crate) mod resolve;
 mod response;
 pub(crate) mod settled;
 mod target;
 mod validate;
 
 use alloc::{boxed::Box, string::String, vec::Vec};
+
+pub use pattern::PATTERN_LENGTH_MAX;
 
 use riparian_types::{AssignmentEpoch, Offset, PartitionIndex, SubtopologyId, TopicName, TopologyEpoch};
 
@@ -49,7 +53,20 @@ pub struct Subtopology {
 }
 
 impl Topology {
-    /// All topics that must exist before tasks can run, by subtopology.
+    /// The patterns of source topics.
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = &String> {
+        self.subtopologies.iter().flat_map(|subtopology| &subtopology.source_topic_regex)
+    }
+
+    /// The topics that belong to the application.
+    pub(crate) fn internal_topics(&self) -> impl Iterator<Item = &TopicName> {
+        self.subtopologies.iter().flat_map(|subtopology| {
+            let topics = subtopology.repartition_source_topics.iter().chain(&subtopology.state_changelog_topics);
+            topics.map(|topic| &topic.name).chain(&subtopology.repartition_sink_topics)
+        })
+    }
+
+    /// All topics that must exist before tasks can run, by subtopology, but for those that patterns stand for.
     pub(crate) fn required_topics(&self) -> impl Iterator<Item = &TopicName> {
         self.subtopologies.iter().flat_map(|subtopology| {
             subtopology.input_topics().chain(subtopology.state_changelog_topics.iter().map(|topic| &topic.name))
@@ -58,7 +75,7 @@ impl Topology {
 }
 
 impl Subtopology {
-    /// The topics that its tasks read: source topics, then repartition source topics.
+    /// The topics that its tasks read, but for those that patterns stand for: source topics, then repartition source topics.
     pub(crate) fn input_topics(&self) -> impl Iterator<Item = &TopicName> {
         self.source_topics.iter().chain(self.repartition_source_topics.iter().map(|topic| &topic.name))
     }

@@ -53,17 +53,26 @@ pub enum GroupLimit {
     Members,
     /// `riparian.member.bytes.max`.
     MemberBytes,
+    /// `riparian.patterns.max`.
+    Patterns,
+    /// `riparian.pattern.bytes.max`.
+    PatternBytes,
+    /// `riparian.pattern.matches.max`.
+    PatternMatches,
 }
 
 impl GroupLimit {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::StreamsGroupSize,
         Self::ClassicGroupSize,
         Self::PendingJoins,
         Self::Groups,
         Self::Members,
         Self::MemberBytes,
+        Self::Patterns,
+        Self::PatternBytes,
+        Self::PatternMatches,
     ];
 
     /// Its name: the configuration key, where there is one.
@@ -75,6 +84,9 @@ impl GroupLimit {
             Self::Groups => "riparian.groups.max",
             Self::Members => "riparian.members.max",
             Self::MemberBytes => "riparian.member.bytes.max",
+            Self::Patterns => "riparian.patterns.max",
+            Self::PatternBytes => "riparian.pattern.bytes.max",
+            Self::PatternMatches => "riparian.pattern.matches.max",
         }
     }
 }

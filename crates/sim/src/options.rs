@@ -51,6 +51,8 @@ pub(crate) struct GroupOptions {
     pub(crate) partitions: i32,
     /// The second subtopology reads a repartition topic and has a store.
     pub(crate) is_stateful: bool,
+    /// Its topology gives the source topic by a pattern.
+    pub(crate) by_pattern: bool,
 }
 
 /// Which faults there are, and how often.
@@ -134,6 +136,7 @@ impl Options {
                     one_in_static: [0, 2, 4, 1][p.below(4) as usize],
                     partitions: 1 + p.below(3 + members.min(20)) as i32,
                     is_stateful: !p.chance(4),
+                    by_pattern: (seed / 2 + index).is_multiple_of(2),
                 }
             })
             .collect();

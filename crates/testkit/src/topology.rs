@@ -78,13 +78,13 @@ impl Topology {
         Ok(Self { epoch, subtopologies: parts.map(subtopology).collect::<Result<_, _>>()? })
     }
 
-    /// The same with other topic names.
+    /// The same with other topic names; a pattern is renamed like a name, so what it begins with must be one.
     pub fn rename(&mut self, name: impl Fn(&str) -> String) {
         for subtopology in &mut self.subtopologies {
             let plain = subtopology.source_topics.iter_mut().chain(&mut subtopology.repartition_sink_topics);
             let internal = subtopology.repartition_source_topics.iter_mut();
             let internal = internal.chain(&mut subtopology.state_changelog_topics).map(|topic| &mut topic.name);
-            for topic in plain.chain(internal) {
+            for topic in plain.chain(internal).chain(&mut subtopology.source_topic_regex) {
                 *topic = name(topic);
             }
         }
@@ -129,9 +129,14 @@ fn subtopology(text: &str) -> Result<Subtopology, CommandError> {
 fn copartition(subtopology: &mut Subtopology, word: &str) -> Result<(), CommandError> {
     let external = subtopology.source_topics.iter().position(|topic| topic == word);
     let own = subtopology.repartition_source_topics.iter().position(|topic| topic.name == word);
-    let wrong = || CommandError::new(word, "a source topic of the subtopology, or an index");
+    let pattern = word.strip_prefix('*').map(|text| subtopology.source_topic_regex.iter().position(|it| it == text));
+    let wrong = || CommandError::new(word, "a source topic or pattern of the subtopology, or an index");
     let group = subtopology.copartition_groups.last_mut().ok_or_else(wrong)?;
     let index = |index: usize| i16::try_from(index).map_err(|_| wrong());
+    if let Some(pattern) = pattern {
+        group.source_topic_regex.push(index(pattern.ok_or_else(wrong)?)?);
+        return Ok(());
+    }
     match (external, own) {
         (Some(found), _) => group.source_topics.push(index(found)?),
         (None, Some(found)) => group.repartition_source_topics.push(index(found)?),
@@ -190,6 +195,12 @@ impl fmt::Display for Subtopology {
                 match usize::try_from(index).ok().and_then(|index| self.source_topics.get(index)) {
                     Some(topic) => write!(f, " {topic}")?,
                     None => write!(f, " {index}")?,
+                }
+            }
+            for &index in &group.source_topic_regex {
+                match usize::try_from(index).ok().and_then(|index| self.source_topic_regex.get(index)) {
+                    Some(pattern) => write!(f, " *{pattern}")?,
+                    None => write!(f, " *{index}")?,
                 }
             }
             for &index in &group.repartition_source_topics {

@@ -51,6 +51,8 @@ pub enum Bug {
     ClassicTakeOverUnrecorded,
     /// A member whose heartbeats once changed nothing is told the same for ever.
     SettledForEver,
+    /// A topic that comes is not noticed by groups that have a pattern for it.
+    NewTopicUnnoticed,
 }
 
 impl Bug {
@@ -78,6 +80,7 @@ impl Bug {
         Self::ClassicJoinForgotten,
         Self::ClassicTakeOverUnrecorded,
         Self::SettledForEver,
+        Self::NewTopicUnnoticed,
     ];
 }
 

@@ -47,6 +47,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind { name: "impossible sizes", run: requests::impossible_sizes },
     Kind { name: "random bytes", run: requests::noise },
     Kind { name: "abandoned groups", run: requests::groups },
+    Kind { name: "patterns", run: requests::patterns },
     Kind { name: "member ids asked for", run: requests::pending_joins },
     Kind { name: "topics made and deleted", run: requests::topics },
     Kind { name: "bad batches", run: requests::produces },

@@ -165,8 +165,39 @@ pub(crate) fn groups(foe: &mut Foe) {
     delete_groups(foe, &mut talk, NAMES);
 }
 
+/// Groups that read whatever there is, patterns that nobody else has, and some that take too much.
+pub(crate) fn patterns(foe: &mut Foe) {
+    const NAMES: u64 = 60;
+    const DELETE_EVERY: u64 = 500;
+    let all = || (0..NAMES).map(|name| format!("pattern-{name}"));
+    let mut talk = Talk::default();
+    let mut number = 0;
+    while foe.goes_on(TICK) {
+        number += 1;
+        let pattern = match foe.luck.below(4) {
+            0 => ".*".to_owned(),
+            1 => "(((a{20}){20}){20}){20}".to_owned(),
+            2 => "(?=all).*".to_owned(),
+            _ => format!("[a-z]*{}.*", foe.luck.below(1000)),
+        };
+        let mut request = join(&format!("pattern-{}", foe.luck.below(NAMES)), "m");
+        for subtopology in request.topology.iter_mut().flat_map(|topology| &mut topology.subtopologies) {
+            subtopology.source_topic_regex = vec![pattern.clone().into()];
+        }
+        talk.ask(foe, &framed(&request, 1));
+        if number % DELETE_EVERY == 0 {
+            delete(foe, &mut talk, all());
+        }
+        foe.did(1);
+    }
+    delete(foe, &mut talk, all());
+}
+
 fn delete_groups(foe: &mut Foe, talk: &mut Talk, names: u64) {
-    let all = (0..names).flat_map(|name| [format!("abandoned-{name}"), format!("committed-{name}")]);
+    delete(foe, talk, (0..names).flat_map(|name| [format!("abandoned-{name}"), format!("committed-{name}")]));
+}
+
+fn delete(foe: &mut Foe, talk: &mut Talk, all: impl Iterator<Item = String>) {
     let request = DeleteGroupsRequest { groups_names: all.map(Into::into).collect(), ..DeleteGroupsRequest::default() };
     talk.ask(foe, &framed(&request, 2));
 }

@@ -78,7 +78,7 @@ const CORE_LIBRARIES_OF: &[(&str, &[&str])] = &[
     ("records", &["crc32c", "flate2", "lz4_flex", "snap", "zstd"]),
     ("log", &["crc32c"]),
     ("coordinator", &["crc32c"]),
-    ("group", &["xxhash-rust"]),
+    ("group", &["regex", "xxhash-rust"]),
 ];
 
 enum Arrow {

@@ -83,9 +83,14 @@ fn a_batch_that_is_too_large_hits_a_limit() {
     assert_eq!((code, hits), (ErrorCode::MessageTooLarge.code(), 1));
 }
 
+/// A tag that begins with `*` is a pattern instead.
 fn join(server: &mut Server, group: &str, member: &str, tag: &str) -> i16 {
-    let subtopology =
-        heartbeat::Subtopology { subtopology_id: "0".into(), source_topics: vec!["t".into()], ..Default::default() };
+    let subtopology = heartbeat::Subtopology {
+        subtopology_id: "0".into(),
+        source_topics: vec!["t".into()],
+        source_topic_regex: tag.strip_prefix('*').into_iter().map(|text| text.to_owned().into()).collect(),
+        ..Default::default()
+    };
     let request = StreamsGroupHeartbeatRequest {
         group_id: group.to_owned().into(),
         member_id: member.to_owned().into(),
@@ -106,7 +111,8 @@ fn check_group_limit(setting: (&str, &str), second: (&str, &str), limit: GroupLi
     let disk = Arc::new(MemDisk::new());
     let mut server = Server::start_with(&disk, &[setting]);
     server.create_topic("t", 1);
-    assert_eq!(join(&mut server, "g", "m", "rack"), 0, "{setting:?}");
+    let first = if second.1.starts_with('*') { "*t" } else { "rack" };
+    assert_eq!(join(&mut server, "g", "m", first), 0, "{setting:?}");
     assert_ne!(join(&mut server, second.0, "n", second.1), 0, "{setting:?}");
     for one in GroupLimit::ALL {
         let hits = server.broker.telemetry().groups().limit_hits(one);
@@ -121,6 +127,10 @@ fn limits_of_groups_are_counted_where_they_are_hit() {
     check_group_limit(("riparian.members.max", "1"), ("g", "rack"), GroupLimit::Members);
     let long = "x".repeat(2_000);
     check_group_limit(("riparian.member.bytes.max", "1024"), ("g", &long), GroupLimit::MemberBytes);
+    check_group_limit(("riparian.patterns.max", "1"), ("h", "*t.*"), GroupLimit::Patterns);
+    check_group_limit(("riparian.pattern.matches.max", "1"), ("h", "*t"), GroupLimit::PatternMatches);
+    let large = "*((t{9}){9}){9}";
+    check_group_limit(("riparian.pattern.bytes.max", "1024"), ("h", large), GroupLimit::PatternBytes);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! It is soft state: a function of the group's topology and the topics, computed when either changes and kept until
 //! then. It deliberately does not know members.
 
-use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
+use alloc::{borrow::Cow, boxed::Box, collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
 use riparian_assignor::{Subtopologies, SubtopologyInput};
 use riparian_types::{TopicName, TopicsView};
@@ -13,6 +13,7 @@ use crate::{
     streams::{
         InternalTopic, Subtopology, TaskIds, Topology,
         partition_counts::{self, CountsError},
+        resolve::Resolved,
     },
     tasks::SubtopologyIds,
 };
@@ -37,6 +38,10 @@ pub(crate) struct ConfiguredTopology {
     pub(crate) numbering: Arc<Subtopologies>,
     /// The numbers of partitions of internal topics, by name.
     counts: Box<[(TopicName, i32)]>,
+    /// The topology with names in place of patterns, if it has any.
+    pub(crate) sources: Option<Arc<Topology>>,
+    /// How many topics the patterns stand for.
+    pub(crate) matched: usize,
 }
 
 /// One subtopology and the topics that exist.
@@ -51,11 +56,17 @@ pub(crate) struct ConfiguredSubtopology {
 impl ConfiguredTopology {
     /// Makes a topology concrete.
     pub(crate) fn new(
-        topology: &Topology,
+        resolved: &Resolved<'_>,
         ids: &SubtopologyIds,
         topics: &TopicsView,
         metadata_hash: i64,
     ) -> Result<Self, StreamsHeartbeatError> {
+        let topology = &*resolved.topology;
+        let sources = match &resolved.topology {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(topology) => Some(Arc::new(topology.clone())),
+        };
+        let matched = resolved.matched;
         let unusable = |code, detail| Self {
             metadata_hash,
             problem: Some(Box::new(Status { code, detail })),
@@ -64,8 +75,10 @@ impl ConfiguredTopology {
             subtopologies: Box::default(),
             numbering: Arc::new(Subtopologies::new(Vec::new()).expect("no subtopologies are sorted and few")),
             counts: Box::default(),
+            sources: sources.clone(),
+            matched,
         };
-        if let Some(detail) = missing_source_topics(topology, topics) {
+        if let Some(detail) = missing_source_topics(resolved, topics) {
             return Ok(unusable(StatusCode::MissingSourceTopics, detail));
         }
         let counts = match partition_counts::decide(topology, topics) {
@@ -105,6 +118,8 @@ impl ConfiguredTopology {
             subtopologies: subtopologies.into(),
             numbering: Arc::new(numbering),
             counts: counts.into_iter().collect(),
+            sources,
+            matched,
         })
     }
 
@@ -124,7 +139,9 @@ impl ConfiguredTopology {
                 )));
             };
             let count = subtopology.task_count;
-            if let Some(partition) = list.partitions.iter().find(|partition| !(0..count).contains(&partition.0)) {
+            // A topic of a pattern may have gone: who was given tasks of it is not to blame.
+            let end = if self.sources.is_some() { i32::MAX } else { count };
+            if let Some(partition) = list.partitions.iter().find(|partition| !(0..end).contains(&partition.0)) {
                 return Err(StreamsHeartbeatError::InvalidRequest(format!(
                     "Owned tasks name task {partition} of subtopology {}, which has {count} tasks, numbered from 0.",
                     list.subtopology
@@ -134,9 +151,9 @@ impl ConfiguredTopology {
         Ok(())
     }
 
-    /// The topology with the counts that were decided.
+    /// The topology with the counts that were decided, and with names in place of patterns.
     pub(crate) fn resolved(&self, topology: &Topology) -> Topology {
-        let mut topology = topology.clone();
+        let mut topology = self.sources.as_deref().unwrap_or(topology).clone();
         let subtopologies = topology.subtopologies.iter_mut();
         let internal = subtopologies.flat_map(|subtopology| {
             subtopology.repartition_source_topics.iter_mut().chain(&mut subtopology.state_changelog_topics)
@@ -170,13 +187,20 @@ pub(crate) fn some_of(names: Vec<&str>) -> String {
     }
 }
 
-fn missing_source_topics(topology: &Topology, topics: &TopicsView) -> Option<String> {
-    let sources = topology.subtopologies.iter().flat_map(|subtopology| &subtopology.source_topics);
+fn missing_source_topics(resolved: &Resolved<'_>, topics: &TopicsView) -> Option<String> {
+    let sources = resolved.topology.subtopologies.iter().flat_map(|subtopology| &subtopology.source_topics);
     let mut missing: Vec<&str> = sources.filter(|name| topics.topic(name).is_none()).map(TopicName::as_str).collect();
     missing.sort_unstable();
     missing.dedup();
-    (!missing.is_empty())
-        .then(|| format!("Source topics are missing: {}. Create them; the server does not.", some_of(missing)))
+    let mut texts = Vec::new();
+    if !missing.is_empty() {
+        texts.push(format!("Source topics are missing: {}. Create them; the server does not.", some_of(missing)));
+    }
+    if !resolved.unmatched.is_empty() {
+        let patterns = some_of(resolved.unmatched.iter().map(String::as_str).collect());
+        texts.push(format!("No topic matches the source pattern {patterns}. Create one; the server does not."));
+    }
+    (!texts.is_empty()).then(|| texts.join(" "))
 }
 
 /// The internal topics that don't exist; an error if one exists with another number of partitions.

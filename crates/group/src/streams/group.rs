@@ -515,12 +515,6 @@ impl StreamsGroup {
         self.holders =
             holders.map(|(&(task, role), members)| ((task.renumbered(&map), role), members.clone())).collect();
     }
-
-    /// Whether the topic is one that tasks read.
-    pub(crate) fn reads_topic(&self, topic: &str) -> bool {
-        let subtopologies = self.topology.iter().flat_map(|topology| &topology.subtopologies);
-        subtopologies.flat_map(|subtopology| subtopology.input_topics()).any(|name| name.as_str() == topic)
-    }
 }
 
 fn impossible_task(member: &MemberId) -> Inconsistent {

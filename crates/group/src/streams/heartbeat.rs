@@ -31,7 +31,8 @@ use crate::{
         leave,
         membership::{self, Admission, Owned},
         reconcile::{Walker, reconcile},
-        refresh, replace,
+        refresh::{self, ToConfigure},
+        replace,
         response::{Delay, Statuses, endpoint_map},
         target::{self, PendingMember, TargetInput},
         validate,
@@ -57,7 +58,8 @@ impl GroupMachine {
         waiter: Waiter,
         heartbeat: Box<StreamsHeartbeat>,
     ) -> Decision<Self> {
-        if let Err(error) = validate::check_request(&self.config, &heartbeat) {
+        let checked = validate::check_request(&self.config, &heartbeat);
+        if let Err(error) = checked.and_then(|()| self.check_patterns(&heartbeat)) {
             return Decision::reply(waiter, None, Reply::StreamsHeartbeat(Err(error)));
         }
         let scope = Some(heartbeat.group_id.clone());
@@ -138,8 +140,12 @@ pub(super) fn beat(
     }
     let soft_group = soft.groups.get(&group_id).map(Box::as_ref);
     let with_topology = soft_group.filter(|_| group.topology.is_some() && !is_replaced);
-    let configured =
-        refresh::configure(machine, &soft.groups, with_topology, &mut soft.hashes, topics, &topology, &ids)?;
+    let wanted = ToConfigure { group_id: &group_id, topology: &topology, ids: &ids, topics };
+    let configured = refresh::configure(machine, &soft.groups, with_topology, &mut soft.caches, wanted)?;
+    if group.topology.is_none() || is_replaced {
+        let room = machine.check_room_for_matches(configured.matched);
+        room.map_err(|NoRoom(text)| StreamsHeartbeatError::GroupMaxSizeReached(text))?;
+    }
     if configured.is_ready() {
         for lists in [&heartbeat.active_tasks, &heartbeat.standby_tasks, &heartbeat.warmup_tasks] {
             configured.check_owned(&ids, lists.as_deref().unwrap_or_default())?;
@@ -296,7 +302,8 @@ pub(super) fn beat(
     if existing.is_none() {
         soft.remove_classic(&group_id);
     }
-    let GroupSoft { groups, timers, creations, .. } = soft;
+    let GroupSoft { groups, timers, creations, caches, .. } = soft;
+    caches.matches.count(&group_id, configured.matched);
     let soft_group = match groups.get_mut(&group_id) {
         Some(soft_group) => soft_group,
         None => groups.entry(group_id.clone()).or_default(),

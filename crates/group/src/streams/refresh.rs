@@ -6,23 +6,36 @@
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 
-use riparian_types::{GroupEpoch, GroupId, MonoMillis, Now, TopicsView, TopologyEpoch, machine::Decision};
+use riparian_types::{
+    GroupEpoch, GroupId, MonoMillis, Now, TopicsView, TopologyEpoch,
+    machine::Decision,
+    planted::{self, Bug},
+};
 
 use crate::{
     config::Settings,
     machine::GroupMachine,
     record::{AssignmentConfigs, Record, StreamsGroupMetadataValue},
     reply::StreamsHeartbeatError,
-    soft::{GroupSoft, SoftGroup},
+    soft::{GroupSoft, SoftGroup, TopicCaches},
     streams::{
         Topology,
         configured::ConfiguredTopology,
         group::StreamsGroup,
-        metadata_hash::TopicHashes,
+        resolve,
         target::{self, TargetInput},
     },
     tasks::SubtopologyIds,
 };
+
+/// A topology that is to be made concrete.
+#[derive(Clone, Copy)]
+pub(super) struct ToConfigure<'a> {
+    pub(super) group_id: &'a GroupId,
+    pub(super) topology: &'a Topology,
+    pub(super) ids: &'a SubtopologyIds,
+    pub(super) topics: &'a TopicsView,
+}
 
 /// The topology made concrete with the topics that there are: what `soft_group` or another group with this topology has
 /// kept of it, unless topics changed since.
@@ -30,30 +43,38 @@ pub(super) fn configure(
     machine: &GroupMachine,
     soft_groups: &BTreeMap<GroupId, Box<SoftGroup>>,
     soft_group: Option<&SoftGroup>,
-    hashes: &mut TopicHashes,
-    topics: &TopicsView,
-    topology: &Topology,
-    ids: &SubtopologyIds,
+    caches: &mut TopicCaches,
+    wanted: ToConfigure<'_>,
 ) -> Result<Arc<ConfiguredTopology>, StreamsHeartbeatError> {
     // The ids of a topology that went away go when the last task of it does.
-    let kept = |soft_group: &SoftGroup| soft_group.configured_now().filter(|kept| kept.ids == *ids).cloned();
+    let kept = |soft_group: &SoftGroup| soft_group.configured_now().filter(|kept| kept.ids == *wanted.ids).cloned();
     let of_alike = || {
-        let mut alike = machine.groups_alike(topology).filter(|(_, _, other)| other.ids == *ids);
+        let mut alike = machine.groups_alike(wanted.topology).filter(|(_, _, other)| other.ids == *wanted.ids);
         alike.find_map(|(group_id, _, _)| kept(soft_groups.get(group_id)?))
     };
-    let configured = match soft_group.and_then(kept).or_else(of_alike) {
+    // What patterns stand for depends on whose they are.
+    let has_patterns = wanted.topology.patterns().next().is_some();
+    let configured = match soft_group.and_then(kept).or_else(|| if has_patterns { None } else { of_alike() }) {
         Some(configured) => configured,
-        None => {
-            let hash = hashes.group_hash(topology, topics);
-            Arc::new(ConfiguredTopology::new(topology, ids, topics, hash)?)
-        }
+        None => Arc::new(configure_anew(machine, caches, wanted)?),
     };
-    debug_assert_eq!(
-        ConfiguredTopology::new(topology, ids, topics, TopicHashes::default().group_hash(topology, topics)).as_ref(),
-        Ok(configured.as_ref()),
-        "kept topology of a group"
+    debug_assert!(
+        planted::is_in(Bug::NewTopicUnnoticed)
+            || configure_anew(machine, &mut TopicCaches::default(), wanted).as_ref() == Ok(configured.as_ref()),
+        "kept topology of a group: {configured:?}"
     );
     Ok(configured)
+}
+
+fn configure_anew(
+    machine: &GroupMachine,
+    caches: &mut TopicCaches,
+    wanted: ToConfigure<'_>,
+) -> Result<ConfiguredTopology, StreamsHeartbeatError> {
+    let ToConfigure { group_id, topology, ids, topics } = wanted;
+    let resolved = resolve::resolve(&machine.patterns, &mut caches.matches, topics, group_id, topology)?;
+    let hash = caches.hashes.group_hash(&resolved.topology, topics);
+    ConfiguredTopology::new(&resolved, ids, topics, hash)
 }
 
 /// The group's record with what follows from its topology and settings, if that or anything else changed.
@@ -122,8 +143,8 @@ impl GroupMachine {
         let Some(soft_group) = soft.groups.get(group_id) else { return decision };
         let settings = Settings::new(&self.config, soft.overrides.get(group_id));
         let (configured, configs) = if self.config.fast_rebalance {
-            let configured =
-                configure(self, &soft.groups, Some(soft_group), &mut soft.hashes, topics, topology, &group.ids);
+            let wanted = ToConfigure { group_id, topology, ids: &group.ids, topics };
+            let configured = configure(self, &soft.groups, Some(soft_group), &mut soft.caches, wanted);
             let Ok(configured) = configured else { return decision };
             (configured, self.shared_configs(settings.assignment_configs()))
         } else {
@@ -161,6 +182,7 @@ impl GroupMachine {
         if self.config.fast_rebalance {
             soft_group.keep_assignment_configs(configs);
             decision.effects.extend(soft.creations.request(now.mono, group_id, &configured.missing));
+            soft.caches.matches.count(group_id, configured.matched);
             soft_group.keep_configured(configured);
         }
         decision.records = records;

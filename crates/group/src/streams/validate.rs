@@ -20,7 +20,7 @@ use StreamsHeartbeatError::{InvalidRequest, InvalidTopology};
 /// Checks everything that can be seen from the request alone.
 pub(super) fn check_request(config: &GroupConfig, heartbeat: &StreamsHeartbeat) -> Result<(), StreamsHeartbeatError> {
     if let Some(topology) = &heartbeat.topology {
-        check_no_patterns(topology)?;
+        check_patterns_allowed(config, topology)?;
     }
     check_not_blank("MemberId", Some(&heartbeat.member_id))?;
     check_not_blank("GroupId", Some(&heartbeat.group_id))?;
@@ -80,11 +80,12 @@ pub(super) fn check_offsets(offsets: Option<&[TaskOffset]>) -> Result<(), Stream
     Ok(())
 }
 
-fn check_no_patterns(topology: &Topology) -> Result<(), StreamsHeartbeatError> {
-    match topology.subtopologies.iter().find(|subtopology| !subtopology.source_topic_regex.is_empty()) {
+fn check_patterns_allowed(config: &GroupConfig, topology: &Topology) -> Result<(), StreamsHeartbeatError> {
+    let mut subtopologies = topology.subtopologies.iter();
+    match subtopologies.find(|subtopology| !config.resolve_patterns && !subtopology.source_topic_regex.is_empty()) {
         Some(subtopology) => Err(InvalidRequest(format!(
-            "Subtopology {} subscribes to source topics by a regular expression, which is not supported yet; name the \
-             topics.",
+            "Subtopology {} subscribes to source topics by a regular expression, which is not allowed here \
+             (riparian.topology.patterns); name the topics.",
             subtopology.id
         ))),
         None => Ok(()),

@@ -61,6 +61,7 @@ pub(crate) fn config() -> GroupConfig {
         fast_rebalance: false,
         fence_restarted_processes: true,
         replace_topology: true,
+        resolve_patterns: true,
         heartbeats_per_second: 2_000,
         limits: GroupLimits::none(),
         telemetry: GroupTelemetry::default(),

@@ -205,6 +205,14 @@ impl Target for Run {
                 "group.streams.initial.rebalance.delay.ms" => self.config.initial_rebalance_delay_ms = value,
                 "group.streams.assignment.interval.ms" => self.config.assignment_interval_ms = value,
                 "riparian.topology.replace" => self.config.replace_topology = value > 0,
+                "riparian.topology.patterns" => self.config.resolve_patterns = value > 0,
+                "riparian.patterns.max" => self.config.limits.patterns_max = u32::try_from(value).unwrap_or(0),
+                "riparian.pattern.bytes.max" => {
+                    self.config.limits.pattern_bytes_max = usize::try_from(value).unwrap_or(0);
+                }
+                "riparian.pattern.matches.max" => {
+                    self.config.limits.pattern_matches_max = u32::try_from(value).unwrap_or(0);
+                }
                 "riparian.fence.restarted.processes" => self.config.fence_restarted_processes = value > 0,
                 "riparian.fast.rebalance" => self.config.fast_rebalance = value > 0,
                 "riparian.fast.rebalance.heartbeats.per.second" => self.config.heartbeats_per_second = value,

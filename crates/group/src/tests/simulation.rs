@@ -23,6 +23,12 @@ const PROCESSES: u64 = 7;
 const TOPOLOGIES: [&str; 2] =
     ["0: in > r / 1: ~r +c / 2: in2 other +c2 = in2 other", "00: in2 other +c2 = in2 other / 1: in > r / 3: ~r +c"];
 
+/// The same by patterns, and a subtopology that reads whatever comes.
+const BY_PATTERN: [&str; 2] = [
+    "0: *in(-.*)? > r / 1: ~r +c / 2: in2 *oth.* +c2 = in2 *oth.* / 3: *wide-[0-9]+",
+    "00: in2 *oth.* +c2 = in2 *oth.* / 1: *in > r / 3: ~r +c / 4: *wide-[0-9]+",
+];
+
 /// A client as it is in its own eyes.
 struct Member {
     name: String,
@@ -45,7 +51,9 @@ struct Simulation {
     members: Vec<Member>,
     partitions: BTreeMap<&'static str, i32>,
     faults: u32,
-    /// Which version of the application is started.
+    /// The application's versions.
+    topologies: [&'static str; 2],
+    /// Which of them is started.
     version: usize,
 }
 
@@ -79,9 +87,10 @@ fn run(seed: u64, steps: u32) -> Vec<crate::record::Record> {
         members: members.collect(),
         partitions: BTreeMap::new(),
         faults: 0,
+        topologies: if seed % 4 < 2 { TOPOLOGIES } else { BY_PATTERN },
         version: 0,
     };
-    for (topic, partitions) in [("in", 6), ("in2", 4), ("other", 4)] {
+    for (topic, partitions) in [("in", 6), ("in2", 4), ("other", 4), ("wide-0", 1)] {
         simulation.set_topic(topic, partitions);
     }
     for step in 0..steps {
@@ -112,6 +121,7 @@ impl Simulation {
                 29 => self.change_standbys(),
                 30 if self.partitions["in2"] < 9 => self.grow(),
                 31 => self.take_away_a_topic(),
+                33 if self.topologies == BY_PATTERN => self.change_what_comes(),
                 // Rarely, or there would hardly be anybody.
                 32 if self.prng.chance(3) => self.replace_application(),
                 _ => {}
@@ -165,7 +175,7 @@ impl Simulation {
     /// Everybody stops, and what is started from now on is another version.
     fn replace_application(&mut self) {
         self.faults += 1;
-        self.version = (self.version + 1) % TOPOLOGIES.len();
+        self.version = (self.version + 1) % self.topologies.len();
         for index in 0..self.members.len() {
             if self.prng.chance(10) { self.crash(index) } else { self.leave(index) }
         }
@@ -198,6 +208,14 @@ impl Simulation {
         self.driver.change_topics(&[("in", partitions)]);
     }
 
+    /// Topics of the last subtopology come, grow and go, but for the first.
+    fn change_what_comes(&mut self) {
+        let topic = ["wide-1", "wide-2"][self.prng.below(2) as usize];
+        let before = self.partitions.get(topic).copied().unwrap_or(0);
+        let after = if before > 0 && self.prng.chance(2) { 0 } else { before + 1 + self.prng.below(2) as i32 };
+        self.set_topic(topic, after.min(8));
+    }
+
     fn create_missing_topics(&mut self) {
         for (topic, like) in [("r", "in"), ("c", "in"), ("c2", "in2")] {
             if !self.partitions.contains_key(topic) && self.prng.chance(20) {
@@ -209,7 +227,7 @@ impl Simulation {
     fn beat(&mut self, index: usize, loss: Loss) {
         let now_ms = self.driver.now_ms;
         let member = &mut self.members[index];
-        let heartbeat = member.next_heartbeat(now_ms, TOPOLOGIES[self.version]);
+        let heartbeat = member.next_heartbeat(now_ms, self.topologies[self.version]);
         if loss == Loss::Request {
             self.faults += 1;
             self.members[index].must_report = true;
@@ -271,7 +289,9 @@ impl Simulation {
         assert_eq!(group.state(), GroupState::Stable);
         assert_eq!(group.members.len(), alive.len());
         let running: usize = alive.iter().map(|member| tasks(&member.running.active).count()).sum();
-        assert_eq!(running as i32, 6 + 6 + in2);
+        let wide = ["wide-0", "wide-1", "wide-2"].map(|topic| self.partitions.get(topic).copied().unwrap_or(0));
+        let wide = if self.topologies == BY_PATTERN { wide.into_iter().max().unwrap_or(0) } else { 0 };
+        assert_eq!(running as i32, 6 + 6 + in2 + wide);
         for member in alive {
             let progress = &group.members.get(member.id().as_str()).unwrap().progress;
             assert_eq!(progress.assigned.to_lists(&group.ids), member.running);
@@ -351,6 +371,7 @@ fn no_task_runs_twice_and_all_run_in_the_end() {
 
 #[test]
 fn the_same_seed_gives_the_same_records() {
+    assert_eq!(run(97, 600), run(97, 600));
     assert_eq!(run(99, 600), run(99, 600));
 }
 

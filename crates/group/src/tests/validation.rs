@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     command::{Command, StreamsHeartbeat},
+    config::GroupConfig,
     reply::{Reply, StreamsHeartbeatError},
     streams::TaskIds,
 };
@@ -84,7 +85,8 @@ fn a_join_must_be_complete() {
 #[test]
 fn topologies_that_can_never_run_are_refused() {
     check(|beat| beat.topology = Some(topology("0: in +c:3")), "topology", "Changelog topic c has 3 partitions set");
-    check(|beat| beat.topology = Some(topology("0: *in.*")), "request", "Subtopology 0 subscribes to source topics by");
+    let refused = "The source pattern (?!in).* of subtopology 0 is refused: at character 3: look-ahead";
+    check(|beat| beat.topology = Some(topology("0: *(?!in).*")), "topology", refused);
     check(
         |beat| beat.topology = Some(topology("0: in = 5")),
         "topology",
@@ -112,16 +114,17 @@ fn topologies_that_can_never_run_are_refused() {
     );
 }
 
+/// Where the server is told to do as Kafka does.
 #[test]
 fn a_pattern_is_found_before_anything_else() {
-    check(
-        |beat| {
-            beat.member_id = "".into();
-            beat.topology = Some(topology("0: *in.*"));
-        },
-        "request",
-        "regular expression",
-    );
+    let mut driver = Driver::new(GroupConfig { resolve_patterns: false, ..config() });
+    let mut join = Client::default().join("g", "m", topology("0: *in.*"));
+    join.member_id = "".into();
+    let step = driver.command(|waiter| Command::StreamsHeartbeat(waiter, join.into()));
+    let Some(Reply::StreamsHeartbeat(Err(StreamsHeartbeatError::InvalidRequest(text)))) = step.reply else {
+        panic!("{:?}", step.reply)
+    };
+    assert!(text.contains("by a regular expression, which is not allowed here (riparian.topology.patterns)"), "{text}");
 }
 
 #[test]

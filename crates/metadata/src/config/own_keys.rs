@@ -106,6 +106,28 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
          refused; each takes about 1 KiB of memory.",
     ),
     own(
+        "riparian.pattern.bytes.max",
+        Kind::Int { min: 1024, max: 1_048_576 },
+        "16384",
+        "Most bytes that one source pattern of a streams group may take once it is compiled; an ordinary one takes a few \
+         hundred. A topology with a larger one is refused.",
+    )
+    .unit(Unit::Bytes),
+    own(
+        "riparian.pattern.matches.max",
+        Kind::int(1),
+        "1000000",
+        "Most topics that the source patterns of all streams groups together may stand for, a topic counted once for each \
+         group. A new group that would go beyond it is refused; groups that are there get every topic that comes.",
+    ),
+    own(
+        "riparian.patterns.max",
+        Kind::int(1),
+        "10000",
+        "Most source patterns of all streams groups together; the same one in two groups may count once. A topology that \
+         would bring more is refused.",
+    ),
+    own(
         "riparian.replication.cap",
         Kind::Bool,
         "true",
@@ -117,6 +139,13 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
         Kind::int(1),
         "100000",
         "Most topics, but for the server's own. Further ones are refused; topics that are there stay.",
+    ),
+    own(
+        "riparian.topology.patterns",
+        Kind::Bool,
+        "true",
+        "`true`: a topology of a streams group may give source topics by patterns, which the server resolves, again \
+         whenever topics come and go. `false`: as in Kafka, which refuses such a topology.",
     ),
     own(
         "riparian.topology.replace",

@@ -517,9 +517,15 @@ pub(crate) fn source_topic(group: &str) -> String {
 fn topology(group: &GroupOptions) -> req::Topology<'static> {
     let internal = |name: String| req::TopicInfo { name: name.into(), replication_factor: -1, ..Default::default() };
     let repartition = format!("{}-r", group.name);
+    let source = source_topic(&group.name);
+    // Of the group's topics it matches the source alone.
+    let pattern = format!("{}[^rc]+", source.strip_suffix("in").unwrap_or(&source));
+    let (named, by_pattern) =
+        if group.by_pattern { (vec![], vec![pattern.into()]) } else { (vec![source.into()], vec![]) };
     let first = req::Subtopology {
         subtopology_id: "0".into(),
-        source_topics: vec![source_topic(&group.name).into()],
+        source_topics: named,
+        source_topic_regex: by_pattern,
         repartition_sink_topics: if group.is_stateful { vec![repartition.clone().into()] } else { Vec::new() },
         ..Default::default()
     };

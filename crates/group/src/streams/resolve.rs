@@ -1,0 +1,334 @@
+//! Which topics the patterns of topologies stand for.
+//!
+//! The texts of patterns come with the groups' topologies and are known, compiled, as long as a group has them
+//! ([`KnownPatterns`], derived from the records). The topics that each matches are found once, when it is asked for the
+//! first time, and then kept up to date: a topic that comes is shown to each pattern once, whoever has it, and nobody
+//! else is asked. What a group reads is put together from that when it has its topology configured.
+//!
+//! Topics of Kafka's own (`__…`) are matched by no pattern, and a group's internal topics by none of that group: those
+//! that its topology names, and those of its earlier versions, which are known by their names.
+
+use alloc::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
+
+use riparian_types::{GroupId, TopicName, TopicsView};
+
+use crate::{
+    command::StreamsHeartbeat,
+    limits::NoRoom,
+    machine::GroupMachine,
+    reply::StreamsHeartbeatError,
+    streams::{
+        CopartitionGroup, Subtopology, Topology,
+        group::StreamsGroup,
+        pattern::{Pattern, PatternError},
+    },
+    telemetry::GroupLimit,
+};
+
+/// The source topics that a subtopology may read: what a copartition group can refer to.
+const SOURCE_TOPICS_MAX: usize = i16::MAX as usize;
+
+/// The patterns of all groups, and who has each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KnownPatterns(BTreeMap<String, KnownPattern>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KnownPattern {
+    pattern: Arc<Pattern>,
+    groups: BTreeSet<GroupId>,
+}
+
+impl KnownPatterns {
+    /// How many different ones there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The groups that have this pattern.
+    pub(crate) fn groups(&self, text: &str) -> impl Iterator<Item = &GroupId> {
+        self.0.get(text).into_iter().flat_map(|known| &known.groups)
+    }
+
+    /// The group has these patterns.
+    pub(crate) fn add(&mut self, group_id: &GroupId, topology: &Topology) {
+        for text in topology.patterns() {
+            let known = self
+                .0
+                .entry(text.clone())
+                .or_insert_with(|| KnownPattern { pattern: Arc::new(Pattern::loaded(text)), groups: BTreeSet::new() });
+            known.groups.insert(group_id.clone());
+        }
+    }
+
+    /// The group has these patterns no more.
+    pub(crate) fn remove(&mut self, group_id: &GroupId, topology: Option<&Topology>) {
+        for text in topology.into_iter().flat_map(Topology::patterns) {
+            let Some(known) = self.0.get_mut(text) else { continue };
+            known.groups.remove(group_id);
+            if known.groups.is_empty() {
+                self.0.remove(text);
+            }
+        }
+    }
+
+    /// The pattern, compiled now if nobody has it yet.
+    fn pattern(&self, text: &str) -> Arc<Pattern> {
+        self.0.get(text).map_or_else(|| Arc::new(Pattern::loaded(text)), |known| Arc::clone(&known.pattern))
+    }
+}
+
+/// The topics that patterns match at present, in so far as somebody asked.
+#[derive(Debug, Default)]
+pub(crate) struct Matches {
+    by_pattern: BTreeMap<String, Found>,
+    /// How many topics the patterns of a group stand for.
+    by_group: BTreeMap<GroupId, usize>,
+    total: usize,
+    /// How often a name was matched.
+    #[cfg(test)]
+    pub(crate) runs: u64,
+}
+
+#[derive(Debug)]
+struct Found {
+    pattern: Arc<Pattern>,
+    topics: BTreeSet<TopicName>,
+}
+
+impl Matches {
+    /// All topics are to be looked at again.
+    pub(crate) fn forget_topics(&mut self) {
+        self.by_pattern.clear();
+    }
+
+    /// Whose patterns match a topic that has come, gone or changed.
+    pub(crate) fn on_topic<'a>(
+        &mut self,
+        known: &'a KnownPatterns,
+        name: &TopicName,
+        exists: bool,
+    ) -> BTreeSet<&'a GroupId> {
+        let mut concerned = BTreeSet::new();
+        for (text, found) in &mut self.by_pattern {
+            #[cfg(test)]
+            {
+                self.runs += u64::from(exists && !found.topics.contains(name));
+            }
+            let is_match = match exists {
+                true => {
+                    found.topics.contains(name) || is_matched(&found.pattern, name) && found.topics.insert(name.clone())
+                }
+                false => found.topics.remove(name),
+            };
+            if is_match {
+                concerned.extend(known.groups(text));
+            }
+        }
+        concerned
+    }
+
+    /// The topics that match; they are looked for if it is the first time.
+    fn of(&mut self, known: &KnownPatterns, topics: &TopicsView, text: &str) -> &Found {
+        if !self.by_pattern.contains_key(text) {
+            // Of groups that are gone, or that came to nothing.
+            if self.by_pattern.len() >= 2 * known.len() + 16 {
+                self.by_pattern.retain(|text, _| known.0.contains_key(text));
+            }
+            #[cfg(test)]
+            {
+                self.runs += topics.len() as u64;
+            }
+            let pattern = known.pattern(text);
+            let names = topics.iter().map(|(name, _)| name).filter(|name| is_matched(&pattern, name));
+            let found = Found { topics: names.cloned().collect(), pattern };
+            self.by_pattern.insert(text.into(), found);
+        }
+        &self.by_pattern[text]
+    }
+
+    /// The patterns of the group stand for so many topics.
+    pub(crate) fn count(&mut self, group_id: &GroupId, topics: usize) {
+        let before = match topics {
+            0 => self.by_group.remove(group_id),
+            topics => self.by_group.insert(group_id.clone(), topics),
+        };
+        self.total = self.total - before.unwrap_or(0) + topics;
+    }
+
+    /// How many topics the patterns of all groups stand for.
+    pub(crate) const fn total(&self) -> usize {
+        self.total
+    }
+}
+
+fn is_matched(pattern: &Pattern, topic: &str) -> bool {
+    !topic.starts_with("__") && pattern.is_match(topic)
+}
+
+/// A topology with names in place of patterns.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolved<'a> {
+    pub(crate) topology: Cow<'a, Topology>,
+    /// How many topics the patterns stand for.
+    pub(crate) matched: usize,
+    /// The patterns without a topic, each with its subtopology.
+    pub(crate) unmatched: Vec<String>,
+}
+
+/// Puts names in place of patterns. Source topics that are named come first, as they were, so that what refers to them
+/// still does; those that patterns stand for follow in the order of their names.
+pub(super) fn resolve<'a>(
+    known: &KnownPatterns,
+    matches: &mut Matches,
+    topics: &TopicsView,
+    group_id: &GroupId,
+    topology: &'a Topology,
+) -> Result<Resolved<'a>, StreamsHeartbeatError> {
+    let mut resolved = Resolved { topology: Cow::Borrowed(topology), matched: 0, unmatched: Vec::new() };
+    if topology.patterns().next().is_none() {
+        return Ok(resolved);
+    }
+    let internal: BTreeSet<&str> = topology.internal_topics().map(TopicName::as_str).collect();
+    let is_own = |name: &str| internal.contains(name) || is_internal_of(group_id, name);
+    let mut subtopologies = Vec::with_capacity(topology.subtopologies.len());
+    for subtopology in &topology.subtopologies {
+        let mut of_pattern: Vec<Vec<TopicName>> = Vec::new();
+        for text in &subtopology.source_topic_regex {
+            let found = matches.of(known, topics, text);
+            let names: Vec<TopicName> = found.topics.iter().filter(|name| !is_own(name)).cloned().collect();
+            if names.is_empty() {
+                let why = found.pattern.problem().map(|why| format!(" ({why})")).unwrap_or_default();
+                resolved.unmatched.push(format!("{text} of subtopology {}{why}", subtopology.id));
+            }
+            of_pattern.push(names);
+        }
+        let subtopology = with_names(subtopology, &of_pattern).map_err(StreamsHeartbeatError::InvalidTopology)?;
+        resolved.matched += of_pattern.iter().map(Vec::len).sum::<usize>();
+        subtopologies.push(subtopology);
+    }
+    resolved.topology = Cow::Owned(Topology { epoch: topology.epoch, subtopologies: subtopologies.into() });
+    Ok(resolved)
+}
+
+fn with_names(subtopology: &Subtopology, of_pattern: &[Vec<TopicName>]) -> Result<Subtopology, String> {
+    let named: BTreeSet<&TopicName> = subtopology.source_topics.iter().collect();
+    let found: BTreeSet<&TopicName> = of_pattern.iter().flatten().filter(|name| !named.contains(name)).collect();
+    let sources: Vec<TopicName> = subtopology.source_topics.iter().chain(found).cloned().collect();
+    if sources.len() > SOURCE_TOPICS_MAX {
+        return Err(format!(
+            "Subtopology {} reads {} topics; at most {SOURCE_TOPICS_MAX} are supported.",
+            subtopology.id,
+            sources.len()
+        ));
+    }
+    let places: BTreeMap<&TopicName, i16> = (0..).zip(&sources).map(|(place, name)| (name, place)).collect();
+    let with_places = |group: &CopartitionGroup| {
+        let patterns =
+            group.source_topic_regex.iter().filter_map(|&index| of_pattern.get(usize::try_from(index).ok()?));
+        let found = patterns.flatten().filter_map(|name| places.get(name)).copied();
+        let mut source_topics: Vec<i16> = group.source_topics.iter().copied().chain(found).collect();
+        source_topics.sort_unstable();
+        source_topics.dedup();
+        CopartitionGroup {
+            source_topics: source_topics.into(),
+            source_topic_regex: [].into(),
+            repartition_source_topics: group.repartition_source_topics.clone(),
+        }
+    };
+    Ok(Subtopology {
+        copartition_groups: subtopology.copartition_groups.iter().map(with_places).collect(),
+        source_topic_regex: [].into(),
+        source_topics: sources.into(),
+        ..subtopology.clone()
+    })
+}
+
+/// Whether the name is one that Kafka Streams gives to internal topics of this application.
+fn is_internal_of(group_id: &GroupId, name: &str) -> bool {
+    let rest = name.strip_prefix(group_id.as_str()).and_then(|rest| rest.strip_prefix('-'));
+    rest.is_some_and(|rest| rest.ends_with("-changelog") || rest.ends_with("-repartition"))
+}
+
+impl GroupMachine {
+    /// Refuses patterns of a topology that can't be used, or for which there is no room.
+    pub(crate) fn check_patterns(&self, heartbeat: &StreamsHeartbeat) -> Result<(), StreamsHeartbeatError> {
+        let Some(topology) = &heartbeat.topology else { return Ok(()) };
+        let mut unknown = BTreeSet::new();
+        for subtopology in &topology.subtopologies {
+            for text in &subtopology.source_topic_regex {
+                if self.patterns.0.contains_key(text) || !unknown.insert(text) {
+                    continue;
+                }
+                let refused = |why: &str| {
+                    StreamsHeartbeatError::InvalidTopology(format!(
+                        "The source pattern {text} of subtopology {} is refused: {why}.",
+                        subtopology.id
+                    ))
+                };
+                let max = self.config.limits.pattern_bytes_max;
+                Pattern::check(text, max).map_err(|error| match error {
+                    PatternError::Syntax(why) => refused(&why),
+                    PatternError::TooLarge => {
+                        self.config.telemetry.hit(GroupLimit::PatternBytes);
+                        refused(&format!("it takes more than {max} bytes (riparian.pattern.bytes.max)"))
+                    }
+                })?;
+            }
+        }
+        let limits = &self.config.limits;
+        let count = u32::try_from(unknown.len()).unwrap_or(u32::MAX).saturating_add(limits.patterns.get());
+        if unknown.is_empty() || count <= limits.patterns_max {
+            return Ok(());
+        }
+        self.config.telemetry.hit(GroupLimit::Patterns);
+        Err(StreamsHeartbeatError::GroupMaxSizeReached(format!(
+            "All groups of the server together have {} source patterns and may have no more than {} \
+             (riparian.patterns.max).",
+            limits.patterns.get(),
+            limits.patterns_max
+        )))
+    }
+
+    /// Whether a new topology may stand for so many topics.
+    pub(crate) fn check_room_for_matches(&self, matched: usize) -> Result<(), NoRoom> {
+        let limits = &self.config.limits;
+        let others = limits.pattern_matches.get();
+        let matched = u32::try_from(matched).unwrap_or(u32::MAX);
+        if matched == 0 || others.saturating_add(matched) <= limits.pattern_matches_max {
+            return Ok(());
+        }
+        self.config.telemetry.hit(GroupLimit::PatternMatches);
+        Err(NoRoom(format!(
+            "The source patterns of the topology match {matched} topics, those of other groups {others}; together they \
+             may match {} (riparian.pattern.matches.max).",
+            limits.pattern_matches_max
+        )))
+    }
+
+    /// The subtopology that reads the topic, whether it exists or not.
+    pub(crate) fn reader_of<'a>(
+        &self,
+        group_id: &GroupId,
+        group: &'a StreamsGroup,
+        topic: &str,
+    ) -> Option<&'a Subtopology> {
+        let topology = group.topology.as_ref()?;
+        let named = |subtopology: &&Subtopology| subtopology.input_topics().any(|name| name.as_str() == topic);
+        let matched = |subtopology: &&Subtopology| {
+            let mut patterns = subtopology.source_topic_regex.iter();
+            patterns.any(|text| is_matched(&self.patterns.pattern(text), topic))
+        };
+        topology.subtopologies.iter().find(named).or_else(|| {
+            let is_own =
+                || is_internal_of(group_id, topic) || topology.internal_topics().any(|it| it.as_str() == topic);
+            topology.subtopologies.iter().find(matched).filter(|_| !is_own())
+        })
+    }
+}
