@@ -8,7 +8,7 @@ use riparian_group::{
     telemetry::GroupTelemetry,
 };
 use riparian_metadata::config;
-use riparian_types::NodeId;
+use riparian_types::{HashSeed, NodeId};
 
 /// Settings that are fixed while the server runs.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct BrokerConfig {
     pub properties: Arc<config::BrokerConfig>,
     /// How clients reach this server, per listener; the first is used for listeners that are not named.
     pub advertised: Vec<AdvertisedListener>,
+    /// What hashes of names that clients choose depend on: random where strangers may connect.
+    pub hash_seed: HashSeed,
 }
 
 /// One entry of `advertised.listeners`.
@@ -64,6 +66,7 @@ impl BrokerConfig {
     pub(crate) fn group(&self, telemetry: GroupTelemetry) -> GroupConfig {
         let properties = &self.properties;
         GroupConfig {
+            hash_seed: self.hash_seed,
             session_timeout_ms: properties.int("group.streams.session.timeout.ms"),
             session_timeout_min_ms: properties.int("group.streams.min.session.timeout.ms"),
             session_timeout_max_ms: properties.int("group.streams.max.session.timeout.ms"),

@@ -23,7 +23,7 @@ use riparian_protocol::{
     },
 };
 use riparian_records::{BatchBuilder, BatchOptions, batches};
-use riparian_types::{MonoMillis, NodeId, Now, Uuid, WallMillis};
+use riparian_types::{HashSeed, MonoMillis, NodeId, Now, Uuid, WallMillis};
 use riparian_wire::Reader;
 
 use crate::{
@@ -133,7 +133,7 @@ impl Server {
             config.set(key, value).unwrap();
         }
         let listener = AdvertisedListener { listener: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 9092 };
-        let config = BrokerConfig { properties: Arc::new(config), advertised: vec![listener] };
+        let config = BrokerConfig { properties: Arc::new(config), advertised: vec![listener], hash_seed: HashSeed(0) };
         let broker = Broker::open(config, logs, Box::new(AllowAll), shell.clone(), 7, now)?;
         let connection = broker.connected("127.0.0.1:5000".parse().unwrap(), "PLAINTEXT");
         Ok(Self { broker, shell, connection, slot: 0 })

@@ -20,7 +20,7 @@ use riparian_group::{
     telemetry::GroupTelemetry,
 };
 use riparian_types::{
-    MemberEpoch, MonoMillis, Now, Offset, PartitionCount, TopicName, TopicSummary, TopicsView, WallMillis,
+    HashSeed, MemberEpoch, MonoMillis, Now, Offset, PartitionCount, TopicName, TopicSummary, TopicsView, WallMillis,
     machine::{Decision, Machine, RecordContext, Waiter},
 };
 
@@ -44,6 +44,7 @@ fn records(name: &str) -> Vec<(Record, Vec<u8>, Option<Vec<u8>>)> {
 
 fn config() -> GroupConfig {
     GroupConfig {
+        hash_seed: HashSeed::default(),
         session_timeout_ms: 45_000,
         session_timeout_min_ms: 6_000,
         session_timeout_max_ms: 60_000,

@@ -23,8 +23,8 @@ use riparian_group::{
     telemetry::GroupTelemetry,
 };
 use riparian_types::{
-    GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionCount, PartitionIndex, TopicName,
-    TopicSummary, TopicsView, Uuid, machine::Waiter,
+    GroupId, HashSeed, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionCount, PartitionIndex,
+    TopicName, TopicSummary, TopicsView, Uuid, machine::Waiter,
 };
 
 use crate::{
@@ -66,6 +66,7 @@ fn machine(is_hasty: bool, fast_rebalance: bool) -> (GroupMachine, GroupSoft) {
 
 fn config(is_hasty: bool, fast_rebalance: bool) -> GroupConfig {
     GroupConfig {
+        hash_seed: HashSeed::default(),
         session_timeout_ms: 45_000,
         session_timeout_min_ms: 100,
         session_timeout_max_ms: 60_000,

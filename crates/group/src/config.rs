@@ -5,12 +5,16 @@ use alloc::{
     vec::Vec,
 };
 
+use riparian_types::HashSeed;
+
 use crate::{limits::GroupLimits, record::AssignmentConfigs, telemetry::GroupTelemetry};
 
 /// The server's settings (`group.streams.*`, `group.*` of classic groups, `offsets.*`), fixed while it runs. Times in
 /// milliseconds.
 #[derive(Clone, Debug)]
 pub struct GroupConfig {
+    /// What hashes of names that clients choose depend on. Nothing that is decided depends on it.
+    pub hash_seed: HashSeed,
     /// `group.streams.session.timeout.ms`.
     pub session_timeout_ms: i32,
     /// `group.streams.min.session.timeout.ms`.

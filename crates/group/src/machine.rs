@@ -478,7 +478,11 @@ impl Machine for GroupMachine {
             let session_timeout_ms = settings.session_timeout_ms();
             let soft_group = soft.groups.entry(group_id.clone()).or_default();
             for (member_id, member) in group.members.iter() {
-                let soft_member = soft_group.members.get_or_insert_with(member_id.clone(), SoftMember::default);
+                let soft_member = soft_group.members.get_or_insert_with(
+                    self.config.hash_seed,
+                    member_id.clone(),
+                    SoftMember::default,
+                );
                 let session = || Timer::Session(group_id.clone(), member_id.clone());
                 soft_member.session.extend(&mut soft.timers, now.mono, session_timeout_ms, session);
                 if member.progress.state == MemberState::UnrevokedTasks {

@@ -2,7 +2,7 @@
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 
-use riparian_types::{GroupId, MemberEpoch, MemberId, MonoMillis, Offset, SmallMap, TopicsView};
+use riparian_types::{GroupId, LookupMap, MemberEpoch, MemberId, MonoMillis, Offset, TopicsView};
 
 use crate::{
     classic::group::LiveGroup,
@@ -64,7 +64,7 @@ pub(crate) struct SoftGroup {
     refresh: Option<MonoMillis>,
     /// How often something changed that the answer to a heartbeat may depend on.
     changes: u32,
-    pub(crate) members: SmallMap<MemberId, SoftMember>,
+    pub(crate) members: LookupMap<MemberId, SoftMember>,
 }
 
 /// The soft state of one member.

@@ -6,7 +6,7 @@ use anyhow::{Context, Error, Result, anyhow};
 use riparian_broker::{AdvertisedListener, AllowAll, Broker, BrokerConfig};
 use riparian_log::{FlushMode, FsDisk, Identity, LogConfig, Logs, LogsConfig, OfflineLog, OpenError, RecoveryReport};
 use riparian_metadata::config;
-use riparian_types::{NodeId, Uuid};
+use riparian_types::{HashSeed, NodeId, Uuid};
 
 use crate::{
     config::{Config, listeners::Endpoint},
@@ -40,6 +40,7 @@ pub(crate) fn open_broker(
             .iter()
             .map(|at| AdvertisedListener { listener: at.name.clone(), host: at.host.clone(), port: at.port })
             .collect(),
+        hash_seed: HashSeed(rand::random()),
     };
     Broker::open(broker_config, logs, Box::new(AllowAll), Arc::clone(hub) as _, seed, now)
         .with_context(|| format!("the data in {} cannot be loaded", data_dir.display()))

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use riparian_broker::{AdvertisedListener, AllowAll, Broker, BrokerConfig, Job};
 use riparian_log::{FlushMode, Identity, LogConfig, Logs, LogsConfig};
 use riparian_metadata::config;
-use riparian_types::{NodeId, Now, Uuid};
+use riparian_types::{HashSeed, NodeId, Now, Uuid};
 
 use crate::{
     core::Core,
@@ -123,7 +123,7 @@ impl Core {
             properties.set(&key, &value).map_err(|error| anyhow::anyhow!("{key}: {error:?}"))?;
         }
         let listener = AdvertisedListener { listener: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 9092 };
-        Ok(BrokerConfig { properties: Arc::new(properties), advertised: vec![listener] })
+        Ok(BrokerConfig { properties: Arc::new(properties), advertised: vec![listener], hash_seed: HashSeed(0) })
     }
 
     fn draw_down_ms(&mut self) -> u64 {

@@ -14,6 +14,7 @@ pub mod cow_map;
 mod ids;
 pub mod java;
 pub mod limits;
+mod lookup_map;
 pub mod machine;
 mod numbers;
 pub mod planted;
@@ -26,6 +27,7 @@ mod topics_view;
 mod uuid;
 
 pub use ids::{ClientId, GroupId, InstanceId, MemberId, ProcessId, RackId, SubtopologyId, TopicName};
+pub use lookup_map::{HashSeed, LookupMap};
 pub use numbers::{
     AssignmentEpoch, Generation, GroupEpoch, LeaderEpoch, MemberEpoch, NodeId, Offset, PartitionCount, PartitionIndex,
     ProducerEpoch, ProducerId, Sequence, TopologyEpoch,

@@ -3,8 +3,11 @@
 //! Up to [`FEW_MAX`] entries lie in a sorted array with hardly any room to spare; a map with more is a [`BTreeMap`], whose
 //! smallest node has room for eleven entries however few there are. Which of both it is shows nowhere.
 
-use alloc::{collections::BTreeMap, vec::Vec};
-use core::{borrow::Borrow, fmt, mem};
+use alloc::{
+    collections::{BTreeMap, btree_map},
+    vec::{self, Vec},
+};
+use core::{borrow::Borrow, fmt, iter, mem};
 
 /// A map that grows beyond this becomes a tree.
 const FEW_MAX: usize = 16;
@@ -185,6 +188,20 @@ fn find<K: Borrow<Q>, V, Q: Ord + ?Sized>(entries: &[(K, V)], key: &Q) -> Result
 impl<K, V> Default for SmallMap<K, V> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<K, V> IntoIterator for SmallMap<K, V> {
+    type Item = (K, V);
+    type IntoIter = iter::Chain<vec::IntoIter<(K, V)>, btree_map::IntoIter<K, V>>;
+
+    /// All entries, ordered by key.
+    fn into_iter(self) -> Self::IntoIter {
+        let (few, many) = match self.0 {
+            Few(entries) => (entries, BTreeMap::new()),
+            Many(entries) => (Vec::new(), entries),
+        };
+        few.into_iter().chain(many)
     }
 }
 

@@ -73,7 +73,7 @@ const NO_UNSAFE: &[&str] = &[
 /// Libraries that every core crate may use, and those that single ones may.
 const CORE_LIBRARIES: &[&str] = &["bytes", "thiserror"];
 const CORE_LIBRARIES_OF: &[(&str, &[&str])] = &[
-    ("types", &["smol_str"]),
+    ("types", &["foldhash", "hashbrown", "smol_str"]),
     ("broker", &["dashmap"]),
     ("records", &["crc32c", "flate2", "lz4_flex", "snap", "zstd"]),
     ("log", &["crc32c"]),

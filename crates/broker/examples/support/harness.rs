@@ -22,7 +22,7 @@ use riparian_protocol::{
         create_topics_request::CreatableTopic, streams_group_heartbeat_request as heartbeat,
     },
 };
-use riparian_types::{MonoMillis, NodeId, Now, Uuid, WallMillis};
+use riparian_types::{HashSeed, MonoMillis, NodeId, Now, Uuid, WallMillis};
 use riparian_wire::Reader;
 
 pub(crate) const HEARTBEAT: i16 = 1;
@@ -124,7 +124,8 @@ impl Harness {
             properties.set(key, value).expect("a setting that there is");
         }
         let advertised = AdvertisedListener { listener: "PLAINTEXT".into(), host: "127.0.0.1".into(), port: 9092 };
-        let config = BrokerConfig { properties: Arc::new(properties), advertised: vec![advertised] };
+        let config =
+            BrokerConfig { properties: Arc::new(properties), advertised: vec![advertised], hash_seed: HashSeed(0) };
         let broker = Broker::open(config, logs, Box::new(AllowAll), shell.clone(), 7, now).expect("good logs");
         let connection = broker.connected(([127, 0, 0, 1], 5000).into(), "PLAINTEXT");
         Self { broker, shell, connection, slot: 0 }

@@ -14,7 +14,7 @@
 
 use alloc::vec::Vec;
 
-use riparian_types::{GroupEpoch, GroupId, MemberId, MonoMillis, Now, ProcessId, SmallMap, machine::Decision};
+use riparian_types::{GroupEpoch, GroupId, LookupMap, MemberId, MonoMillis, Now, ProcessId, machine::Decision};
 
 use crate::{
     machine::GroupMachine,
@@ -40,7 +40,11 @@ enum Verdict {
 impl GroupMachine {
     /// A connection was closed: the members that reported through it last have none any more.
     pub(crate) fn on_connection_closed(&self, soft: &mut GroupSoft, now: Now, group_id: &GroupId, connection: u64) {
-        let members = soft.groups.get_mut(group_id).into_iter().flat_map(|group| group.members.values_mut());
+        let members = soft
+            .groups
+            .get_mut(group_id)
+            .into_iter()
+            .flat_map(|group| group.members.iter_mut().map(|(_, member)| member));
         for member in members.filter(|member| member.link == Link::Open(connection)) {
             member.link = Link::Closed(now.mono);
         }
@@ -48,8 +52,9 @@ impl GroupMachine {
 
     /// A member has joined: its process may have left others behind.
     pub(super) fn look_for_ghosts(&self, soft: &mut GroupSoft, now: Now, group_id: &GroupId, process: &ProcessId) {
-        let is_any_closed =
-            |soft_group: &SoftGroup| soft_group.members.values().any(|member| matches!(member.link, Link::Closed(_)));
+        let is_any_closed = |soft_group: &SoftGroup| {
+            soft_group.members.iter().any(|(_, member)| matches!(member.link, Link::Closed(_)))
+        };
         // The records of this very join are not applied yet, so the group is looked at by the timer.
         if self.config.fence_restarted_processes && soft.groups.get(group_id).is_some_and(|group| is_any_closed(group))
         {
@@ -84,7 +89,7 @@ impl GroupMachine {
     }
 }
 
-fn judge(group: &StreamsGroup, soft_members: &SmallMap<MemberId, SoftMember>, process: &ProcessId) -> Verdict {
+fn judge(group: &StreamsGroup, soft_members: &LookupMap<MemberId, SoftMember>, process: &ProcessId) -> Verdict {
     let mut ghosts = Vec::new();
     let mut last_closed = None;
     let mut last_awaited = None;

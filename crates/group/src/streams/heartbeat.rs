@@ -330,7 +330,7 @@ pub(super) fn beat(
     let changes = soft_group.changes();
     let soft_member = match soft_group.members.get_mut(&member_id) {
         Some(soft_member) => soft_member,
-        None => soft_group.members.get_or_insert_with(member_id.clone(), SoftMember::default),
+        None => soft_group.members.get_or_insert_with(machine.config.hash_seed, member_id.clone(), SoftMember::default),
     };
     let session = || Timer::Session(group_id.clone(), member_id.clone());
     let rebalance = || Timer::Rebalance(group_id.clone(), member_id.clone());

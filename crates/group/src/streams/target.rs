@@ -5,7 +5,7 @@ use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 use riparian_assignor::{
     AssignmentConfig, AssignmentInput, ClientTag, MemberInput, TaskId, assign_checked, built_in, intern_processes,
 };
-use riparian_types::{AssignmentEpoch, GroupEpoch, GroupId, MemberId, SmallMap, WallMillis};
+use riparian_types::{AssignmentEpoch, GroupEpoch, GroupId, LookupMap, MemberId, WallMillis};
 
 use crate::{
     config::{NUM_STANDBY_REPLICAS, RACK_AWARE_ASSIGNMENT_TAGS},
@@ -37,7 +37,7 @@ pub(super) struct PendingMember<'a> {
 pub(crate) struct TargetInput<'a> {
     pub(crate) group: &'a StreamsGroup,
     pub(super) pending: Option<PendingMember<'a>>,
-    pub(super) soft_members: Option<&'a SmallMap<MemberId, SoftMember>>,
+    pub(super) soft_members: Option<&'a LookupMap<MemberId, SoftMember>>,
     pub(super) ids: &'a SubtopologyIds,
     pub(super) configured: &'a ConfiguredTopology,
     pub(super) assignor_name: &'a str,

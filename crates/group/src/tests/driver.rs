@@ -10,8 +10,8 @@ use alloc::{
 };
 
 use riparian_types::{
-    GroupEpoch, GroupId, MemberId, MonoMillis, Now, Offset, PartitionCount, TopicName, TopicSummary, TopicsView, Uuid,
-    WallMillis,
+    GroupEpoch, GroupId, HashSeed, MemberId, MonoMillis, Now, Offset, PartitionCount, TopicName, TopicSummary,
+    TopicsView, Uuid, WallMillis,
     machine::{Decision, Machine, RecordContext, Waiter},
 };
 
@@ -32,6 +32,7 @@ const WALL_AHEAD_MS: i64 = 1_700_000_000_000;
 /// Kafka 4.4.0's defaults.
 pub(crate) fn config() -> GroupConfig {
     GroupConfig {
+        hash_seed: HashSeed::default(),
         session_timeout_ms: 45_000,
         session_timeout_min_ms: 45_000,
         session_timeout_max_ms: 60_000,

@@ -16,7 +16,7 @@ use riparian_testkit::{
     show::{Description, HeartbeatAnswer, Printer},
 };
 use riparian_types::{
-    LeaderEpoch, MemberEpoch, Offset, PartitionIndex, TopicName, Uuid,
+    HashSeed, LeaderEpoch, MemberEpoch, Offset, PartitionIndex, TopicName, Uuid,
     machine::{Machine, Waiter},
 };
 
@@ -84,6 +84,7 @@ fn run_all(dir: &str, left_out: &[&str], run: impl Fn(&Path) -> Result<(), Strin
 /// As the differential suite starts both servers.
 fn config_of_the_servers() -> GroupConfig {
     GroupConfig {
+        hash_seed: HashSeed::default(),
         session_timeout_min_ms: 100,
         heartbeat_interval_min_ms: 50,
         task_offset_interval_min_ms: 100,

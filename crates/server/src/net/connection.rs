@@ -38,6 +38,7 @@ use std::{
 
 use bytes::{Buf, BufMut, Bytes};
 use riparian_broker::{RateLimit, telemetry::Limit};
+use riparian_types::Now;
 use tokio::{
     io::{AsyncRead, Interest, ReadBuf},
     net::TcpStream,
@@ -137,6 +138,7 @@ impl<P: Port> Task<P> {
             early_bytes: 0,
             issued: 0,
             unsettled_bytes: 0,
+            handed_over: None,
             completed: 0,
             is_active: false,
             moved_bytes: 0,
@@ -168,6 +170,7 @@ impl<P: Port> Task<P> {
 
     /// Does all that can be done without waiting.
     fn turn(&mut self, io: &mut Io) -> Result<Turn, End> {
+        io.handed_over = None;
         self.take_replies(io);
         self.write(io)?;
         if io.stage == Stage::Closing {
@@ -217,7 +220,8 @@ impl<P: Port> Task<P> {
         if io.issued > io.completed {
             self.handle.last_active.store(u64::MAX, Ordering::Relaxed);
         } else if std::mem::take(&mut io.is_active) {
-            self.handle.last_active.store(self.clock.mono().0, Ordering::Relaxed);
+            let at = io.handed_over.map_or_else(|| self.clock.mono(), |now| now.mono);
+            self.handle.last_active.store(at.0, Ordering::Relaxed);
         }
         // Frames left over because of the turn's limit, or that became due by replies just written.
         let more = handled >= FRAMES_PER_TURN || (io.frames.has_frame() && io.may_handle());
@@ -286,6 +290,7 @@ impl<P: Port> Task<P> {
         self.counters.requests_begun.increment();
         io.unsettled_bytes += frame.len();
         let now = self.clock.now();
+        io.handed_over = Some(now);
         // The broker catches what goes wrong in its shards; what escapes ends this connection, not the server.
         let reason = match catch_unwind(AssertUnwindSafe(|| self.port.handle(now, &self.connection, slot, frame))) {
             Ok(Ok(())) => None,
@@ -304,7 +309,7 @@ impl<P: Port> Task<P> {
 
     fn settle(&self, io: &mut Io) -> Result<(), End> {
         io.unsettled_bytes = 0;
-        let now = self.clock.now();
+        let now = io.handed_over.unwrap_or_else(|| self.clock.now());
         catch_unwind(AssertUnwindSafe(|| self.port.settle(now, &self.connection)))
             .map_err(|_| End::Told(Closed::Failure, FAILED.to_owned()))
     }
@@ -418,6 +423,8 @@ struct Io {
     issued: u64,
     /// Bytes of requests since they were settled last.
     unsettled_bytes: usize,
+    /// When the newest request of this turn was handed over; asking the clock again would cost more than it tells.
+    handed_over: Option<Now>,
     /// Requests whose replies have left the outbox.
     completed: u64,
     /// Something happened since the time of the last activity was noted.
