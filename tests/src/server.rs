@@ -145,6 +145,7 @@ impl Server {
         self.program = Some(program);
     }
 
+    /// A killed broker is let in again when its session is over, so that is short.
     fn kafka_properties(&self) -> String {
         let (port, controller) = (self.port, free_port());
         let mut properties = format!(
@@ -154,7 +155,8 @@ impl Server {
              inter.broker.listener.name=PLAINTEXT\nlog.dirs={}\noffsets.topic.replication.factor=1\n\
              offsets.topic.num.partitions=5\ntransaction.state.log.replication.factor=1\n\
              transaction.state.log.min.isr=1\ntransaction.state.log.num.partitions=5\n\
-             share.coordinator.state.topic.replication.factor=1\nshare.coordinator.state.topic.min.isr=1\n",
+             share.coordinator.state.topic.replication.factor=1\nshare.coordinator.state.topic.min.isr=1\n\
+             broker.session.timeout.ms=3000\nbroker.heartbeat.interval.ms=500\n",
             self.data_dir().display()
         );
         for (key, value) in &self.settings {

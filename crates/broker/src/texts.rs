@@ -6,10 +6,6 @@ use std::borrow::Cow;
 pub(crate) const NO_TRANSACTIONS: &str = "this server has no transactions yet: set processing.guarantee=at_least_once \
      for Kafka Streams, or leave transactional.id out for a producer";
 
-/// Why anything about a streams group is refused, if it is.
-pub(crate) const NO_STREAMS_GROUPS: &str = "this server serves no streams groups: group.coordinator.rebalance.protocols \
-     does not list 'streams'";
-
 /// The longest text that a client is told.
 const TEXT_BYTES_MAX: usize = 4096;
 

@@ -6,7 +6,7 @@
 //! was changed before is known too.
 
 use riparian_protocol::messages::{
-    FindCoordinatorRequest, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
+    FindCoordinatorRequest, HeartbeatRequest, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
     streams_group_heartbeat_request::{Subtopology, Topology},
 };
 
@@ -45,14 +45,10 @@ fn find_coordinator(transport: &mut impl Transport) -> Result<i16, String> {
     if found != 0 {
         return Ok(found);
     }
-    // Known does not mean loaded.
-    let beat = StreamsGroupHeartbeatRequest {
-        group_id: "g".into(),
-        member_id: "m".into(),
-        member_epoch: 1,
-        ..Default::default()
-    };
-    let code = heartbeat(transport, &beat, |response| response.error_code)?;
+    // Known does not mean loaded. Classic groups are always served.
+    let beat = HeartbeatRequest { group_id: "g".into(), member_id: "m".into(), generation_id: 1, ..Default::default() };
+    let answer = transport.call(&beat, None)?;
+    let code = answer.decode::<HeartbeatRequest<'_>>().map_err(|error| error.to_string())?.error_code;
     Ok(if NOT_YET.contains(&code) { code } else { 0 })
 }
 

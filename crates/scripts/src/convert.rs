@@ -148,6 +148,8 @@ pub(crate) fn description(group: &DescribedGroup<'_>) -> Description {
         state: group.group_state.to_string(),
         group_epoch: group.group_epoch,
         assignment_epoch: group.assignment_epoch,
+        // Told only if it was asked for.
+        operations: (group.authorized_operations != i32::MIN).then_some(group.authorized_operations),
         assignor: group.assignor_name.as_deref().map(str::to_owned),
         topology: group.topology.as_ref().map(described_topology),
         members,

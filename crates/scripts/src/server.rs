@@ -269,8 +269,12 @@ impl<T: Transport> Target for Server<T> {
         self.transport.set_disk(state)
     }
 
-    fn describe(&mut self, group: &str, version: Option<i16>) -> Answered<Description> {
-        let request = StreamsGroupDescribeRequest { group_ids: vec![group.to_owned().into()], ..Default::default() };
+    fn describe(&mut self, group: &str, version: Option<i16>, operations: bool) -> Answered<Description> {
+        let request = StreamsGroupDescribeRequest {
+            group_ids: vec![group.to_owned().into()],
+            include_authorized_operations: operations,
+            ..Default::default()
+        };
         let answer = self.transport.call(&request, version)?;
         let response = answer.decode::<StreamsGroupDescribeRequest<'_>>().map_err(failed)?;
         let group = response.groups.first().ok_or("no group in the answer")?;

@@ -73,6 +73,8 @@ pub enum Command {
         group: String,
         /// `v0`.
         version: Option<i16>,
+        /// `operations`: also what the caller may do.
+        operations: bool,
     },
     /// `list states=stable types=streams`.
     List {
@@ -234,7 +236,8 @@ impl<'a> Words<'a> {
 
     /// Refuses plain words that are no version.
     fn only_a_version(&self) -> Result<(), CommandError> {
-        let wrong = self.0.iter().skip(1).find(|word| !word.contains('=') && version(word).is_none());
+        let is_known = |word: &str| version(word).is_some() || word == "operations" && self.0[0] == "describe";
+        let wrong = self.0.iter().skip(1).find(|word| !word.contains('=') && !is_known(word));
         wrong.map_or(Ok(()), |word| Err(CommandError::new(word, "a version, such as v5")))
     }
 
@@ -331,7 +334,8 @@ impl Command {
             "restart" | "power-cut" => words.only(0, &[])?,
             "wait" | "disk" | "close" => words.only(1, &[])?,
             "answer" | "cclose" => words.only(1, &["in"])?,
-            "describe" | "cdescribe" | "delete" => words.only(1, &["in"])?,
+            "describe" => words.only(2, &["in"])?,
+            "cdescribe" | "delete" => words.only(1, &["in"])?,
             "list" => words.only(1, &["states", "types"])?,
             "forget" => words.only(0, &["in", "of"])?,
             _ => {}
@@ -371,7 +375,7 @@ impl Command {
                 let number = words.0.get(1).map(|word| word.parse().map_err(|_| wrong(word)));
                 Self::Close { connection: number.transpose()?.unwrap_or(0) }
             }
-            "describe" => Self::Describe { group, version: words.version() },
+            "describe" => Self::Describe { group, version: words.version(), operations: words.has("operations") },
             "list" => Self::List { states: words.list("states"), types: words.list("types"), version: words.version() },
             "delete" => Self::Delete { group, version: words.version() },
             "commit" => Self::Commit(offsets(&words)?),

@@ -72,7 +72,7 @@ impl<T: Target> Session<T> {
                 self.target.close_classic(&name)?;
             }
             Command::ClassicDescribe { group, version } => return self.describe_classic(&group, version),
-            Command::Describe { group, version } => return self.describe(&group, version),
+            Command::Describe { group, version, operations } => return self.describe(&group, version, operations),
             Command::List { states, types, version } => return self.list(&states, &types, version),
             Command::Delete { group, version } => {
                 let answered = self.target.delete(&self.real(&group), version)?;
@@ -261,8 +261,8 @@ impl<T: Target> Session<T> {
         }))
     }
 
-    fn describe(&mut self, group: &str, version: Option<i16>) -> Lines {
-        let answered = self.target.describe(&self.real(group), version)?;
+    fn describe(&mut self, group: &str, version: Option<i16>, operations: bool) -> Lines {
+        let answered = self.target.describe(&self.real(group), version, operations)?;
         Ok(self.shown(answered, |session, mut description| {
             if let Some(topology) = &mut description.topology {
                 topology.rename(|topic| session.short(topic));

@@ -51,6 +51,8 @@ pub struct Description {
     pub state: String,
     pub group_epoch: i32,
     pub assignment_epoch: i32,
+    /// What the caller may do, a bit for each.
+    pub operations: Option<i32>,
     pub assignor: Option<String>,
     pub topology: Option<Topology>,
     pub members: Vec<DescribedMember>,
@@ -221,6 +223,7 @@ impl Printer {
                 .as_ref()
                 .map_or_else(|| "no topology".to_owned(), |topology| format!("topology {topology}")),
         );
+        lines.extend(described.operations.map(|operations| format!("operations {operations}")));
         for member in &described.members {
             let (id, epoch) = (&member.member_id, member.member_epoch);
             let (assigned, target) = (&member.assignment, &member.target);

@@ -214,7 +214,7 @@ pub trait Target {
     }
 
     /// Describes a group.
-    fn describe(&mut self, _group: &str, _version: Option<i16>) -> Answered<Description> {
+    fn describe(&mut self, _group: &str, _version: Option<i16>, _operations: bool) -> Answered<Description> {
         only(GROUPS)
     }
 

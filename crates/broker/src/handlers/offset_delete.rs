@@ -33,6 +33,12 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         ctx.reply(&OffsetDeleteResponse { error_code, ..Default::default() });
         return Ok(());
     }
+    // The group without a name can only be deleted as a whole.
+    if request.group_id.is_empty() {
+        let error_code = ErrorCode::InvalidGroupId as i16;
+        ctx.reply(&OffsetDeleteResponse { error_code, ..Default::default() });
+        return Ok(());
+    }
     let group = GroupId::from(&*request.group_id);
     let mut refused = Vec::new();
     let mut topics = Vec::new();

@@ -38,8 +38,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
     let mut named = Named::default();
     for id in &request.group_ids {
         if !ctx.broker.request_config.serves_streams_groups {
-            let text = texts::NO_STREAMS_GROUPS.to_owned();
-            response.groups.push(refusal(id, ErrorCode::UnsupportedVersion, Some(text)));
+            response.groups.push(refusal(id, ErrorCode::UnsupportedVersion, None));
             continue;
         }
         let refused = if id.is_empty() {

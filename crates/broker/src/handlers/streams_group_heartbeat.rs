@@ -73,7 +73,7 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
 /// The checks that come before those of the machine: topic names and rights.
 fn check(ctx: &Context<'_>, request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), (ErrorCode, Option<String>)> {
     if !ctx.broker.request_config.serves_streams_groups {
-        return Err((ErrorCode::UnsupportedVersion, Some(texts::NO_STREAMS_GROUPS.to_owned())));
+        return Err((ErrorCode::UnsupportedVersion, None));
     }
     if !ctx.allows(Operation::Read, Resource::Group(&request.group_id)) {
         return Err((ErrorCode::GroupAuthorizationFailed, None));

@@ -223,6 +223,7 @@ pub(crate) fn description(described: &StreamsDescription) -> show::Description {
         state: described.state.name().into(),
         group_epoch: described.group_epoch.0,
         assignment_epoch: described.assignment_epoch.0,
+        operations: None,
         assignor: Some(described.assignor_name.clone()),
         topology: described.topology.as_ref().map(described_topology),
         members: described.members.iter().map(described_member).collect(),

@@ -3,7 +3,7 @@
 use alloc::{string::String, sync::Arc, vec::Vec};
 
 use riparian_types::{
-    Generation, Offset, WallMillis,
+    Generation, MemberEpoch, Offset, WallMillis,
     machine::{Machine, RecordContext, Waiter},
 };
 
@@ -15,6 +15,7 @@ use crate::{
     GroupMachine,
     classic::{ClassicGroupState, Protocol},
     command::{Caller, ClassicJoin, Command, JoinSupport},
+    config::GroupConfig,
     record::{ClassicGroupValue, ClassicMemberValue, Record},
     reply::{ClassicJoinError, DeleteGroupError, Reply, StreamsHeartbeatError},
     streams::TaskLists,
@@ -138,6 +139,24 @@ fn a_task_that_cannot_be_is_damage() {
     assert_eq!(machine.tombstones(&"g".into()).unwrap().len(), 4);
 }
 
+/// As they were written before tasks had epochs of their own.
+#[test]
+fn tasks_without_epochs_have_their_members() {
+    let mut driver = Driver::new(GroupConfig { initial_rebalance_delay_ms: 0, ..config() });
+    driver.change_topics(&[("in", 2)]);
+    join(&mut driver, "g").1.unwrap();
+    let mut record = driver.log.last().unwrap().clone();
+    let Record::StreamsCurrentAssignment(_, _, Some(value)) = &mut record else { panic!("{record:?}") };
+    value.member_epoch = MemberEpoch(7);
+    value.active[0].assignment_epochs.clear();
+    driver.log.push(record);
+    driver.restart();
+    let group = driver.machine.groups["g"].streams().unwrap();
+    let progress = &group.members.get("m").unwrap().progress;
+    let epochs: Vec<i32> = progress.assigned.active.iter().map(|task| task.epoch.0).collect();
+    assert_eq!(epochs, [7, 7]);
+}
+
 #[test]
 fn before_topics_are_shown_members_are_asked_to_wait() {
     let machine = GroupMachine::new(Arc::new(config()));
@@ -168,7 +187,7 @@ fn a_group_of_another_type_is_not_told_to_be_missing() {
 /// The limit was lowered while the server was down: who is back first stays.
 #[test]
 fn a_classic_group_that_is_too_large_when_it_is_loaded_rebalances() {
-    let mut driver = Driver::new(crate::config::GroupConfig { classic_members_max: 2, ..config() });
+    let mut driver = Driver::new(GroupConfig { classic_members_max: 2, ..config() });
     let member = |id: &str| ClassicMemberValue { member_id: id.into(), ..classic_member() };
     let value = ClassicGroupValue {
         members: alloc::vec![member("a"), member("b"), member("c")],

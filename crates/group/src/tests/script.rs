@@ -267,7 +267,11 @@ impl Target for Run {
     }
 
     fn lose_heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<(), String> {
-        self.heartbeat(heartbeat).map(|_| ())
+        self.heartbeat(heartbeat).map(|_| ())?;
+        let (group, connection) = (heartbeat.group_id.as_str().into(), heartbeat.connection);
+        let step = self.driver.command(|_| Command::ConnectionClosed { group, connection });
+        self.keep(&step);
+        Ok(())
     }
 
     fn send_classic(&mut self, from: &ClassicName, request: &ClassicRequest) -> Result<(), String> {
@@ -333,7 +337,7 @@ impl Target for Run {
         self.restart()
     }
 
-    fn describe(&mut self, group: &str, _: Option<i16>) -> Answered<Description> {
+    fn describe(&mut self, group: &str, _: Option<i16>, _: bool) -> Answered<Description> {
         match self.command(|waiter| Command::StreamsDescribe(waiter, convert::name(group)))? {
             Reply::StreamsDescribe(Ok(described)) => Ok(Ok(convert::description(&described))),
             Reply::StreamsDescribe(Err(error)) => Ok(Err(Refusal::new("GROUP_ID_NOT_FOUND", Some(&error.0)))),
