@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use riparian_tests::{
     Against, GroupView, GroupWatch, LossyProxy, Program, Server, Tool, WordCount, against, create_topics, own_program,
+    riparian,
 };
 
 const APPLICATION: &str = WordCount::APPLICATION;
@@ -188,6 +189,40 @@ fn groups_are_shown_by_kafkas_tool() {
     let left = Tool::at("TopicCommand", &bootstrap).args(&["--list", "--exclude-internal"]).run();
     assert_eq!(left.stdout, "text-lines\nword-counts");
     watch.finish();
+}
+
+/// Kafka needs its plugin for it, which forgets with its process.
+#[test]
+fn the_topology_is_drawn_as_its_client_has_described_it() {
+    const PLUGIN: (&str, &str) = (
+        "group.streams.topology.description.plugin.class",
+        "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin",
+    );
+    let settings: Vec<(&str, &str)> = QUICK.iter().copied().chain([PLUGIN]).collect();
+    let mut server = Server::start(&settings);
+    let application = WordCount::new(&server, None, &[]);
+    let running = application.start("described");
+    application.wait_until_settled(&[&running]);
+    let watch = |server: &Server| {
+        let mut command = riparian();
+        command.args(["groups", "describe", APPLICATION, "--topology", "--watch", "0.2"]);
+        Program::start("riparian", command.args(["--bootstrap", &server.bootstrap()]))
+    };
+    let drawn = watch(&server);
+    let is_source = |line: &str| line.contains("KSTREAM-SOURCE-") && line.ends_with("  reads text-lines");
+    drawn.wait_for_line("the source", RUNNING_LIMIT, is_source);
+    let is_store = |line: &str| line.contains("-> KSTREAM-AGGREGATE-") && line.contains("  stores ");
+    drawn.wait_for_line("the store", RUNNING_LIMIT, is_store);
+    let is_sink = |line: &str| line.contains("-> KSTREAM-SINK-") && line.ends_with("  writes word-counts");
+    drawn.wait_for_line("the sink", RUNNING_LIMIT, is_sink);
+    let tool = Tool::at("streams.StreamsGroupCommand", &server.bootstrap());
+    tool.args(&["--describe", "--group", APPLICATION, "--topology"]).run().says("KSTREAM-AGGREGATE-");
+    if against() == Against::Riparian {
+        server.kill();
+        server.restart();
+        watch(&server).wait_for_line("the source after a restart", RUNNING_LIMIT, is_source);
+    }
+    application.close(running);
 }
 
 #[test]

@@ -107,6 +107,7 @@ const LIMITS_LEFT_OUT: &[&str] = &[
     "partitions of a request",
     "partitions that fetches wait for",
     "pending joins",
+    "riparian.topology.description.bytes.max",
 ];
 
 /// What the server has and has used.

@@ -97,6 +97,7 @@ impl BrokerConfig {
             heartbeats_per_second: properties.int("riparian.fast.rebalance.heartbeats.per.second"),
             fence_restarted_processes: properties.bool("riparian.fence.restarted.processes"),
             replace_topology: properties.bool("riparian.topology.replace"),
+            ask_descriptions: properties.bool("riparian.topology.description"),
             resolve_patterns: properties.bool("riparian.topology.patterns"),
             limits: GroupLimits {
                 groups_max: properties.int("riparian.groups.max").unsigned_abs(),
@@ -105,6 +106,8 @@ impl BrokerConfig {
                 patterns_max: properties.int("riparian.patterns.max").unsigned_abs(),
                 pattern_bytes_max: usize::try_from(properties.int("riparian.pattern.bytes.max")).unwrap_or(0),
                 pattern_matches_max: properties.int("riparian.pattern.matches.max").unsigned_abs(),
+                description_bytes_max: usize::try_from(properties.int("riparian.topology.description.bytes.max"))
+                    .unwrap_or(0),
                 groups: Count::default(),
                 streams_members: Count::default(),
                 classic_members: Count::default(),

@@ -36,6 +36,7 @@ mod offset_for_leader_epoch;
 mod produce;
 mod streams_group_describe;
 mod streams_group_heartbeat;
+mod streams_group_topology_description_update;
 mod sync_group;
 
 /// An API that is served; in which versions stands in its schema ([`ApiKey::served`]).
@@ -74,6 +75,7 @@ pub(crate) static APIS: &[Api] = &[
     describe_topic_partitions::API,
     streams_group_heartbeat::API,
     streams_group_describe::API,
+    streams_group_topology_description_update::API,
 ];
 
 /// The place of the API of this key in [`APIS`], if it is served.

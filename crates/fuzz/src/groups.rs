@@ -97,6 +97,7 @@ fn config(is_hasty: bool, fast_rebalance: bool) -> GroupConfig {
         fence_restarted_processes: true,
         replace_topology: true,
         resolve_patterns: true,
+        ask_descriptions: true,
         heartbeats_per_second: 2_000,
         limits: GroupLimits::none(),
         telemetry: GroupTelemetry::default(),

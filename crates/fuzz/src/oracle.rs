@@ -157,7 +157,8 @@ impl Groups {
             | Record::StreamsMemberMetadata(_, _, Some(_))
             | Record::StreamsTargetMetadata(_, None)
             | Record::StreamsTargetMember(..)
-            | Record::StreamsTopology(..) => {}
+            | Record::StreamsTopology(..)
+            | Record::StreamsTopologyDescription(..) => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc, vec::V
 
 use riparian_types::{
     ClientId, Generation, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex, ProcessId,
-    TopicName, TopicsView, Uuid, machine::Waiter,
+    TopicName, TopicsView, TopologyEpoch, Uuid, machine::Waiter,
 };
 
 use crate::{
@@ -19,6 +19,8 @@ use crate::{
 pub enum Command {
     /// A member of a streams group joins, reports or leaves (KIP-1071).
     StreamsHeartbeat(Waiter, Box<StreamsHeartbeat>),
+    /// A member describes its topology (KIP-1331).
+    DescribeTopology(Waiter, Box<TopologyDescription>),
     /// Everything about one streams group.
     StreamsDescribe(Waiter, GroupId),
     /// A member of a classic group joins, again or for the first time. It is answered when everybody has joined.
@@ -227,6 +229,19 @@ pub struct ClassicHeartbeat {
     pub instance_id: Option<InstanceId>,
     /// The generation that it is in.
     pub generation: Generation,
+}
+
+/// A member's description of the topology that its group runs.
+#[derive(Clone, Debug)]
+pub struct TopologyDescription {
+    /// The group.
+    pub group_id: GroupId,
+    /// The member.
+    pub member_id: MemberId,
+    /// The topology that is described.
+    pub topology_epoch: TopologyEpoch,
+    /// A request of version 0 without ids; opaque here.
+    pub description: Vec<u8>,
 }
 
 /// Which groups to list. Empty lists mean all.

@@ -77,6 +77,8 @@ pub struct GroupConfig {
     pub replace_topology: bool,
     /// `riparian.topology.patterns`: source topics may be given by patterns.
     pub resolve_patterns: bool,
+    /// `riparian.topology.description`: members are asked to describe their topologies.
+    pub ask_descriptions: bool,
     /// What all machines that share these settings may hold together.
     pub limits: GroupLimits,
     /// What is counted of the groups of all machines that share these settings.

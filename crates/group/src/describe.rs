@@ -1,6 +1,6 @@
 //! What is told about groups, and how one is deleted.
 
-use alloc::{boxed::Box, format, string::String, vec::Vec};
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 
 use riparian_types::{
     GroupId,
@@ -50,6 +50,7 @@ impl GroupMachine {
             group_epoch: group.epoch,
             assignment_epoch: group.assignment_epoch,
             topology,
+            topology_description: group.described().map(|value| Arc::clone(&value.description)),
             members: describe_members(group, soft_group),
             assignor_name: Settings::new(&self.config, soft.overrides.get(group_id)).assignor_name().into(),
         })

@@ -35,6 +35,8 @@ pub struct GroupLimits {
     pub pattern_bytes_max: usize,
     /// `riparian.pattern.matches.max`.
     pub pattern_matches_max: u32,
+    /// `riparian.topology.description.bytes.max`.
+    pub description_bytes_max: usize,
     /// The groups of all machines.
     pub groups: Count,
     /// The members of streams groups of all machines.
@@ -57,6 +59,7 @@ impl GroupLimits {
             patterns_max: u32::MAX,
             pattern_bytes_max: 1 << 14,
             pattern_matches_max: u32::MAX,
+            description_bytes_max: usize::MAX,
             groups: Count::default(),
             streams_members: Count::default(),
             classic_members: Count::default(),

@@ -67,6 +67,7 @@ enum Key {
     TargetMember(MemberId),
     TargetMetadata,
     MemberMetadata(MemberId),
+    TopologyDescription,
     Metadata,
     Topology,
 }
@@ -250,6 +251,14 @@ impl GroupMachine {
                 }
                 self.patterns.add(&known_id, value);
             }
+            Record::StreamsTopologyDescription(_, Some(value)) => {
+                group.streams_or_new(group_id)?.apply_description(Some(value.clone()));
+            }
+            Record::StreamsTopologyDescription(_, None) => {
+                if let Some(streams) = streams {
+                    streams.apply_description(None);
+                }
+            }
             Record::StreamsTopology(_, None) => {
                 if let Some(streams) = streams {
                     let before = streams.topology.clone();
@@ -381,6 +390,7 @@ impl GroupMachine {
     fn answer(&self, soft: &mut GroupSoft, now: Now, command: Command) -> Decision<Self> {
         match command {
             Command::StreamsHeartbeat(waiter, heartbeat) => self.streams_heartbeat(soft, now, waiter, heartbeat),
+            Command::DescribeTopology(waiter, update) => self.describe_topology(soft, waiter, update),
             Command::StreamsDescribe(waiter, group_id) => {
                 let reply = Reply::StreamsDescribe(self.describe_streams(soft, &group_id));
                 Decision::reply(waiter, Some(group_id), reply)
@@ -541,6 +551,7 @@ impl Key {
                 (Self::CurrentAssignment(member.clone()), value.is_none())
             }
             Record::StreamsTopology(_, value) => (Self::Topology, value.is_none()),
+            Record::StreamsTopologyDescription(_, value) => (Self::TopologyDescription, value.is_none()),
         }
     }
 
@@ -555,6 +566,7 @@ impl Key {
             Self::MemberMetadata(member) => Record::StreamsMemberMetadata(group_id, member.clone(), None),
             Self::Metadata => Record::StreamsGroupMetadata(group_id, None),
             Self::Topology => Record::StreamsTopology(group_id, None),
+            Self::TopologyDescription => Record::StreamsTopologyDescription(group_id, None),
         }
     }
 }

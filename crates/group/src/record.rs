@@ -30,6 +30,8 @@ pub enum Record {
     StreamsCurrentAssignment(GroupId, MemberId, Option<StreamsCurrentAssignmentValue>),
     /// Type 23.
     StreamsTopology(GroupId, Option<Topology>),
+    /// Type 21072, which is ours and nobody else's: others leave such a record alone.
+    StreamsTopologyDescription(GroupId, Option<TopologyDescriptionValue>),
 }
 
 impl Record {
@@ -43,7 +45,8 @@ impl Record {
             | Self::StreamsTargetMetadata(group, ..)
             | Self::StreamsTargetMember(group, ..)
             | Self::StreamsCurrentAssignment(group, ..)
-            | Self::StreamsTopology(group, ..) => group,
+            | Self::StreamsTopology(group, ..)
+            | Self::StreamsTopologyDescription(group, ..) => group,
         }
     }
 }
@@ -120,6 +123,15 @@ pub struct StreamsGroupMetadataValue {
     pub stored_description_topology_epoch: TopologyEpoch,
     /// KIP-1331 bookkeeping: -1 none.
     pub failed_description_topology_epoch: TopologyEpoch,
+}
+
+/// What a member told of the nodes of its topology (KIP-1331).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyDescriptionValue {
+    /// Which topology it describes.
+    pub topology_epoch: TopologyEpoch,
+    /// A request of version 0 without ids; opaque here.
+    pub description: Arc<[u8]>,
 }
 
 /// The settings that a target assignment depends on, sorted by key. Most groups have the same and share them.

@@ -20,6 +20,8 @@ use crate::telemetry::CensusPage;
 pub enum Reply {
     /// To a heartbeat.
     StreamsHeartbeat(Result<StreamsHeartbeatReply, StreamsHeartbeatError>),
+    /// To a description of a topology.
+    TopologyDescription(Result<(), TopologyDescriptionError>),
     /// To a describe.
     StreamsDescribe(Result<StreamsDescription, GroupNotFound>),
     /// To a join.
@@ -79,6 +81,8 @@ pub struct StreamsHeartbeatReply {
     pub endpoint_information_epoch: i32,
     /// The endpoint map, if the member has not seen this version of it.
     pub partitions_by_user_endpoint: Option<Vec<EndpointPartitions>>,
+    /// The member is asked to describe its topology (KIP-1331).
+    pub topology_description_required: bool,
 }
 
 /// Where the partitions of one endpoint are served.
@@ -145,6 +149,24 @@ pub enum StreamsHeartbeatError {
     /// The machine has been loaded, but has not been shown the topics yet: to be asked again in a moment.
     LoadInProgress,
     /// Something in the server went wrong (an assignor failed, or the group's records could not be loaded).
+    Internal(String),
+}
+
+/// Why the description of a topology is not kept, with the text for the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TopologyDescriptionError {
+    /// It is not of the topology that the group runs.
+    InvalidRequest(String),
+    /// No such group, or a group of another type.
+    GroupIdNotFound(String),
+    /// No such member.
+    UnknownMemberId(String),
+    /// It can't be kept, however often it comes.
+    Failed(String),
+    /// The server keeps none.
+    NotKept(String),
+    /// The group's records could not be loaded.
     Internal(String),
 }
 
@@ -331,6 +353,8 @@ pub struct StreamsDescription {
     pub assignment_epoch: AssignmentEpoch,
     /// The topology: with resolved partition counts when the group is ready, as received otherwise.
     pub topology: Option<Topology>,
+    /// What a member told of the topology's nodes: its request, version 0, without ids.
+    pub topology_description: Option<Arc<[u8]>>,
     /// Ordered by member id.
     pub members: Vec<MemberDescription>,
     /// The assignor that would be used next.

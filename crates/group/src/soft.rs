@@ -12,7 +12,8 @@ use crate::{
     limits::{Counted, GroupLimits},
     record::AssignmentConfigs,
     streams::{
-        TaskOffset, configured::ConfiguredTopology, metadata_hash::TopicHashes, resolve::Matches, settled::Settled,
+        TaskOffset, configured::ConfiguredTopology, description::Asked, metadata_hash::TopicHashes, resolve::Matches,
+        settled::Settled,
     },
     telemetry::Lives,
     timers::{Sessions, Timer, Timers},
@@ -58,6 +59,8 @@ pub(crate) struct SoftGroup {
     shutdown_requested_by: Option<MemberId>,
     /// The version of the endpoint map.
     pub(crate) endpoint_epoch: i32,
+    /// Members were asked for a description of the topology that has not come.
+    pub(crate) asked: Asked,
     /// Until when the first target is held back.
     initial_delay: Option<MonoMillis>,
     /// When the target is looked at again without a heartbeat.

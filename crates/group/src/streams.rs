@@ -1,6 +1,7 @@
 //! Plain data of streams groups (KIP-1071), shared by commands, replies and records.
 
 pub(crate) mod configured;
+pub(crate) mod description;
 mod ghosts;
 pub(crate) mod group;
 pub(crate) mod heartbeat;

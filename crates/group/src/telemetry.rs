@@ -59,11 +59,13 @@ pub enum GroupLimit {
     PatternBytes,
     /// `riparian.pattern.matches.max`.
     PatternMatches,
+    /// `riparian.topology.description.bytes.max`.
+    DescriptionBytes,
 }
 
 impl GroupLimit {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::StreamsGroupSize,
         Self::ClassicGroupSize,
         Self::PendingJoins,
@@ -73,6 +75,7 @@ impl GroupLimit {
         Self::Patterns,
         Self::PatternBytes,
         Self::PatternMatches,
+        Self::DescriptionBytes,
     ];
 
     /// Its name: the configuration key, where there is one.
@@ -87,6 +90,7 @@ impl GroupLimit {
             Self::Patterns => "riparian.patterns.max",
             Self::PatternBytes => "riparian.pattern.bytes.max",
             Self::PatternMatches => "riparian.pattern.matches.max",
+            Self::DescriptionBytes => "riparian.topology.description.bytes.max",
         }
     }
 }

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use riparian_protocol::messages::{
-    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
+    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, StreamsGroupTopologyDescriptionUpdateRequest,
     streams_group_describe_response::{self as describe, DescribedGroup},
     streams_group_heartbeat_request as request, streams_group_heartbeat_response as response,
+    streams_group_topology_description_update_request as update,
 };
 use riparian_testkit::{
-    Heartbeat, InternalTopic, Subtopology, Task, TaskLists, TaskOffset, Topology,
+    Heartbeat, InternalTopic, NodesWords, Subtopology, Task, TaskLists, TaskOffset, Topology,
     show::{DescribedMember, Description, EndpointPartitions, HeartbeatAnswer, MemberMetadata, internal_topic},
 };
 
@@ -153,6 +154,69 @@ pub(crate) fn description(group: &DescribedGroup<'_>) -> Description {
         assignor: group.assignor_name.as_deref().map(str::to_owned),
         topology: group.topology.as_ref().map(described_topology),
         members,
+        nodes: None,
+    }
+}
+
+/// What the answer tells of the topology's nodes.
+pub(crate) fn nodes(group: &DescribedGroup<'_>) -> String {
+    let node = |it: &describe::TopologyDescriptionNode<'_>| {
+        let topics = it.source_topics.iter().chain(&it.sink_topic).map(|topic| format!("[{topic}]"));
+        let stores = it.stores.iter().map(|store| match store.len() {
+            ..=100 => format!("({store})"),
+            _ => "(a long name)".to_owned(),
+        });
+        format!("{}{}", it.name, topics.chain(stores).collect::<String>())
+    };
+    match (group.topology_description_status, &group.topology_description) {
+        (1, None) => "not stored".to_owned(),
+        (3, Some(description)) => {
+            let subtopologies = description.subtopologies.iter().map(|it| {
+                let nodes: Vec<_> = it.nodes.iter().map(node).collect();
+                format!("{}: {}", it.subtopology_id, nodes.join(" > "))
+            });
+            let stores = description.global_stores.iter();
+            let stores = stores.map(|it| format!("global: {} > {}", node(&it.source), node(&it.processor)));
+            subtopologies.chain(stores).collect::<Vec<_>>().join(" / ")
+        }
+        (status, description) => format!("of status {status}: {description:?}"),
+    }
+}
+
+/// A description as [`riparian_testkit::show::nodes`] has it.
+pub(crate) fn nodes_request(words: &NodesWords) -> StreamsGroupTopologyDescriptionUpdateRequest<'_> {
+    use update::{TopologyDescriptionNode as Node, TopologyDescriptionSubtopology as Part};
+    let node = |name: &'static str, node_type, successor: Option<&'static str>| Node {
+        name: name.into(),
+        node_type,
+        successors: successor.into_iter().map(Into::into).collect(),
+        ..Node::default()
+    };
+    let works = |successor| Node { stores: vec![words.store.as_str().into()], ..node("works", 2, successor) };
+    let part = Part {
+        subtopology_id: "0".into(),
+        nodes: vec![
+            Node { source_topics: vec!["in".into()], ..node("reads", 1, Some("works")) },
+            works(Some("writes")),
+            Node { sink_topic: Some("out".into()), ..node("writes", 3, None) },
+        ],
+        ..Part::default()
+    };
+    let global = update::TopologyDescriptionGlobalStore {
+        source: Node { source_topics: vec!["table".into()], ..node("reads", 1, Some("works")) },
+        processor: works(None),
+        ..Default::default()
+    };
+    StreamsGroupTopologyDescriptionUpdateRequest {
+        group_id: words.group.as_str().into(),
+        member_id: words.member.as_str().into(),
+        topology_epoch: words.topology_epoch,
+        topology_description: update::TopologyDescription {
+            subtopologies: vec![part],
+            global_stores: vec![global],
+            ..Default::default()
+        },
+        ..Default::default()
     }
 }
 

@@ -13,6 +13,7 @@ use riparian_protocol::{
     messages::{
         CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeGroupsRequest,
         IncrementalAlterConfigsRequest, ListGroupsRequest, StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest,
+        StreamsGroupTopologyDescriptionUpdateRequest,
         create_partitions_request::CreatePartitionsTopic,
         create_topics_request::CreatableTopic,
         delete_topics_request::DeleteTopicState,
@@ -20,9 +21,9 @@ use riparian_protocol::{
     },
 };
 use riparian_testkit::{
-    AdminAnswer, AdminCommand, Answered, ClassicAnswer, ClassicDescription, ClassicName, ClassicRequest, DiskState,
-    FetchedOffset, Happened, Heartbeat, Listing, OffsetOutcome, OffsetWords, Refusal, Session, Target, TopicChange,
-    Topology,
+    AdminAnswer, AdminCommand, Answered, ClassicAnswer, ClassicDescription, ClassicName, ClassicRequest, DescribeWords,
+    DiskState, FetchedOffset, Happened, Heartbeat, Listing, NodesWords, OffsetOutcome, OffsetWords, Refusal, Session,
+    Target, TopicChange, Topology,
     show::{Description, HeartbeatAnswer, Printer},
 };
 
@@ -38,6 +39,8 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("group.streams.assignment.interval.ms", "0"),
     // Ours only: when a target is computed, and how often members report, is as in Kafka.
     ("riparian.fast.rebalance", "false"),
+    // Nor is anybody asked to describe a topology, as without a plugin there.
+    ("riparian.topology.description", "false"),
     ("group.min.session.timeout.ms", "100"),
     ("group.initial.rebalance.delay.ms", "1000"),
     ("group.max.size", "3"),
@@ -269,16 +272,24 @@ impl<T: Transport> Target for Server<T> {
         self.transport.set_disk(state)
     }
 
-    fn describe(&mut self, group: &str, version: Option<i16>, operations: bool) -> Answered<Description> {
+    fn describe(&mut self, group: &str, words: DescribeWords) -> Answered<Description> {
         let request = StreamsGroupDescribeRequest {
             group_ids: vec![group.to_owned().into()],
-            include_authorized_operations: operations,
+            include_authorized_operations: words.operations,
+            include_topology_description: words.nodes,
             ..Default::default()
         };
-        let answer = self.transport.call(&request, version)?;
+        let answer = self.transport.call(&request, words.version)?;
         let response = answer.decode::<StreamsGroupDescribeRequest<'_>>().map_err(failed)?;
         let group = response.groups.first().ok_or("no group in the answer")?;
-        Ok(outcome(group.error_code, group.error_message.as_deref()).map(|()| convert::description(group)))
+        Ok(outcome(group.error_code, group.error_message.as_deref())
+            .map(|()| Description { nodes: words.nodes.then(|| convert::nodes(group)), ..convert::description(group) }))
+    }
+
+    fn describe_nodes(&mut self, words: &NodesWords) -> Answered<()> {
+        let answer = self.transport.call(&convert::nodes_request(words), None)?;
+        let response = answer.decode::<StreamsGroupTopologyDescriptionUpdateRequest<'_>>().map_err(failed)?;
+        Ok(outcome(response.error_code, response.error_message.as_deref()))
     }
 
     fn describe_classic(&mut self, group: &str, version: Option<i16>) -> Answered<ClassicDescription> {

@@ -107,8 +107,16 @@ macro_rules! active {
     };
 }
 
+/// Our server's record of the description of a topology; its epoch stands behind the version.
+const DESCRIPTION_TYPE: i16 = 21_072;
+
 /// A record of a group whose id begins like this.
 fn decode(key: &[u8], value: Option<&[u8]>, prefix: &str) -> Result<Option<(String, Record)>, String> {
+    if let Some(group) = key.strip_prefix(&DESCRIPTION_TYPE.to_be_bytes()).and_then(|rest| rest.get(2..)) {
+        let group = String::from_utf8_lossy(group).into_owned();
+        let epoch = value.and_then(|value| value.get(2..)?.first_chunk().copied()).map(i32::from_be_bytes);
+        return Ok(group.starts_with(prefix).then_some((group, Record::TopologyDescription(epoch))));
+    }
     let Ok(key) = StoredKey::from_bytes(key) else {
         return key_type(key).map(|_| None).map_err(|error| error.to_string());
     };

@@ -159,6 +159,9 @@ it is meant to run. LAG is how many records have not been committed yet; - stand
         /// The groups' ids; for a Kafka Streams application its application.id
         #[arg(required = true)]
         groups: Vec<String>,
+        /// Draw the nodes of the topologies of streams groups, as far as members have described them
+        #[arg(long)]
+        topology: bool,
         #[command(flatten)]
         watch: WatchOptions,
         #[command(flatten)]

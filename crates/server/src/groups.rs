@@ -1,6 +1,7 @@
 //! `riparian groups`: what is asked, and when; each type of group has a module that shows it.
 
 mod classic;
+mod graph;
 mod offsets;
 mod streams;
 
@@ -28,8 +29,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) fn run(command: GroupsCommand) -> Result<()> {
     match command {
         GroupsCommand::List { watch, server } => show(&server, &watch, list),
-        GroupsCommand::Describe { groups, watch, server } => {
-            show(&server, &watch, |cluster| describe(cluster, &groups))
+        GroupsCommand::Describe { groups, topology, watch, server } => {
+            show(&server, &watch, |cluster| describe(cluster, &groups, topology))
         }
     }
 }
@@ -78,14 +79,14 @@ fn list(cluster: &mut Cluster) -> Result<Seen> {
     Ok(Seen { text, json, failures: Failures::default() })
 }
 
-fn describe(cluster: &mut Cluster, group_ids: &[String]) -> Result<Seen> {
-    let several = ask_for_each(group_ids, |group_id| describe_one(cluster, group_id));
+fn describe(cluster: &mut Cluster, group_ids: &[String], with_nodes: bool) -> Result<Seen> {
+    let several = ask_for_each(group_ids, |group_id| describe_one(cluster, group_id, with_nodes));
     let (texts, json): (Vec<String>, Vec<serde_json::Value>) = several.done.into_iter().unzip();
     Ok(Seen { text: texts.join("\n"), json: json.into(), failures: several.failures })
 }
 
 /// A group as text and as JSON.
-fn describe_one(cluster: &mut Cluster, group_id: &str) -> Result<(String, serde_json::Value)> {
+fn describe_one(cluster: &mut Cluster, group_id: &str, with_nodes: bool) -> Result<(String, serde_json::Value)> {
     let group = ask(cluster, group_id).with_context(|| format!("group {group_id:?} was not described"))?;
     let offsets = admin::group_offsets(cluster, group_id)?
         .with_context(|| format!("the offsets of group {group_id:?} were not told"))?;
@@ -94,7 +95,15 @@ fn describe_one(cluster: &mut Cluster, group_id: &str) -> Result<(String, serde_
             let topics = admin::list_topics(cluster)?.into_iter().map(|topic| topic.name).collect::<Vec<_>>();
             let groups = admin::list_groups(cluster)?.into_iter().map(|group| group.group_id).collect::<Vec<_>>();
             let topics = streams::Topics::of(group, &topics, &groups);
-            (streams::text(group, &topics, &offsets), serde_json::to_value(streams::json(group, &topics, &offsets))?)
+            let mut text = streams::text(group, &topics, &offsets);
+            let mut json = serde_json::to_value(streams::json(group, &topics, &offsets))?;
+            if with_nodes {
+                let nodes = admin::topology_nodes(cluster, group_id)?
+                    .with_context(|| format!("the topology of group {group_id:?} was not described"))?;
+                text.push_str(&graph::text(nodes.as_ref()));
+                json["topology"] = graph::json(nodes.as_ref());
+            }
+            (text, json)
         }
         Group::Classic(group) => {
             (classic::text(group, &offsets), serde_json::to_value(classic::json(group, &offsets))?)

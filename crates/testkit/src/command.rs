@@ -71,11 +71,11 @@ pub enum Command {
     Describe {
         /// The group.
         group: String,
-        /// `v0`.
-        version: Option<i16>,
-        /// `operations`: also what the caller may do.
-        operations: bool,
+        /// What is wanted of it.
+        words: DescribeWords,
     },
+    /// `nodes m store`: a member describes its topology.
+    Nodes(NodesWords),
     /// `list states=stable types=streams`.
     List {
         /// Only groups in these states.
@@ -160,6 +160,30 @@ pub struct OffsetWords {
     pub all: bool,
 }
 
+/// What is wanted of a described group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DescribeWords {
+    /// `v0`.
+    pub version: Option<i16>,
+    /// `operations`: also what the caller may do.
+    pub operations: bool,
+    /// `nodes`: also the description of the topology.
+    pub nodes: bool,
+}
+
+/// What a member tells of its topology's nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodesWords {
+    /// The group.
+    pub group: String,
+    /// The member.
+    pub member: String,
+    /// `epoch=1`, of the topology; otherwise 0.
+    pub topology_epoch: i32,
+    /// The name of the store that a node has; `size=100` makes it so long.
+    pub store: String,
+}
+
 /// A word that is not understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError {
@@ -236,7 +260,8 @@ impl<'a> Words<'a> {
 
     /// Refuses plain words that are no version.
     fn only_a_version(&self) -> Result<(), CommandError> {
-        let is_known = |word: &str| version(word).is_some() || word == "operations" && self.0[0] == "describe";
+        let is_known =
+            |word: &str| version(word).is_some() || ["operations", "nodes"].contains(&word) && self.0[0] == "describe";
         let wrong = self.0.iter().skip(1).find(|word| !word.contains('=') && !is_known(word));
         wrong.map_or(Ok(()), |word| Err(CommandError::new(word, "a version, such as v5")))
     }
@@ -337,6 +362,7 @@ impl Command {
             "describe" => words.only(2, &["in"])?,
             "cdescribe" | "delete" => words.only(1, &["in"])?,
             "list" => words.only(1, &["states", "types"])?,
+            "nodes" => words.only(2, &["in", "epoch", "size"])?,
             "forget" => words.only(0, &["in", "of"])?,
             _ => {}
         }
@@ -375,9 +401,13 @@ impl Command {
                 let number = words.0.get(1).map(|word| word.parse().map_err(|_| wrong(word)));
                 Self::Close { connection: number.transpose()?.unwrap_or(0) }
             }
-            "describe" => Self::Describe { group, version: words.version(), operations: words.has("operations") },
+            "describe" => {
+                let (operations, nodes) = (words.has("operations"), words.has("nodes"));
+                Self::Describe { group, words: DescribeWords { version: words.version(), operations, nodes } }
+            }
             "list" => Self::List { states: words.list("states"), types: words.list("types"), version: words.version() },
             "delete" => Self::Delete { group, version: words.version() },
+            "nodes" => Self::Nodes(nodes(&words)?),
             "commit" => Self::Commit(offsets(&words)?),
             "fetch" => Self::Fetch(offsets(&words)?),
             "forget" => Self::Forget(offsets(&words)?),
@@ -502,6 +532,17 @@ fn offsets(words: &Words<'_>) -> Result<OffsetWords, CommandError> {
     })
 }
 
+fn nodes(words: &Words<'_>) -> Result<NodesWords, CommandError> {
+    let store = words.0.get(2).filter(|word| !word.contains('=')).copied().unwrap_or("store");
+    let size = words.number("size")?.unwrap_or(store.len());
+    Ok(NodesWords {
+        group: words.group(),
+        member: text(&words.member()?),
+        topology_epoch: words.number("epoch")?.unwrap_or(0),
+        store: format!("{store:x<size$}"),
+    })
+}
+
 /// `0_0,0_1|1_0|`: active, standby, warm-up; a list that is missing or `-` is null.
 pub(crate) fn owned(value: &str) -> Result<[Option<Vec<Task>>; 3], CommandError> {
     let mut lists = [None, None, None];
@@ -541,7 +582,7 @@ mod tests {
             Err("`delete` is not a heartbeat: only their answers can get lost".to_owned())
         );
         let refused = [
-            ("describe x", "`x` is not a word that `describe` knows"),
+            ("describe x", "`x` is not a version, such as v5"),
             ("list state=Stable", "`state=Stable` is not a word that `list` knows"),
             ("power-cut now", "`now` is not a word that `power-cut` knows"),
             ("forget in-0", "`in-0` is not a word that `forget` knows"),

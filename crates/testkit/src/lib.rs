@@ -33,7 +33,7 @@ pub use classic::{
     ClassicBody, ClassicDescription, ClassicGroup, ClassicMember, ClassicMembers, ClassicRequest, ClassicWords,
     JoinAnswer, LeaveAnswer, Metadata, SyncAnswer,
 };
-pub use command::{Command, CommandError, DiskState, HeartbeatWords, OffsetWords};
+pub use command::{Command, CommandError, DescribeWords, DiskState, HeartbeatWords, NodesWords, OffsetWords};
 pub use members::{Heartbeat, Members};
 pub use script::{Mismatch, Runner, Script, ScriptError, is_blessing};
 pub use session::Session;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     AdminAnswer, AdminCommand, AdminDone, ClassicBody, ClassicMembers, ClassicRequest, ClassicWords, Command,
-    HeartbeatWords, Members, OffsetWords, Topology,
+    DescribeWords, HeartbeatWords, Members, NodesWords, OffsetWords, Topology,
     show::{HeartbeatAnswer, Printer, Record},
     target::{Answered, ClassicAnswer, ClassicName, Happened, OffsetOutcome, Refusal, Target, TopicChange},
 };
@@ -72,7 +72,12 @@ impl<T: Target> Session<T> {
                 self.target.close_classic(&name)?;
             }
             Command::ClassicDescribe { group, version } => return self.describe_classic(&group, version),
-            Command::Describe { group, version, operations } => return self.describe(&group, version, operations),
+            Command::Describe { group, words } => return self.describe(&group, words),
+            Command::Nodes(words) => {
+                let words = NodesWords { group: self.real(&words.group), ..words };
+                let answered = self.target.describe_nodes(&words)?;
+                return Ok(self.shown(answered, |_, ()| vec!["kept".to_owned()]));
+            }
             Command::List { states, types, version } => return self.list(&states, &types, version),
             Command::Delete { group, version } => {
                 let answered = self.target.delete(&self.real(&group), version)?;
@@ -261,8 +266,8 @@ impl<T: Target> Session<T> {
         }))
     }
 
-    fn describe(&mut self, group: &str, version: Option<i16>, operations: bool) -> Lines {
-        let answered = self.target.describe(&self.real(group), version, operations)?;
+    fn describe(&mut self, group: &str, words: DescribeWords) -> Lines {
+        let answered = self.target.describe(&self.real(group), words)?;
         Ok(self.shown(answered, |session, mut description| {
             if let Some(topology) = &mut description.topology {
                 topology.rename(|topic| session.short(topic));

@@ -56,7 +56,18 @@ pub struct Description {
     pub assignor: Option<String>,
     pub topology: Option<Topology>,
     pub members: Vec<DescribedMember>,
+    /// What is told of the topology's nodes, if that was asked.
+    pub nodes: Option<String>,
 }
+
+/// The nodes of the topology that members of scripts describe, which have a store of this name.
+pub fn nodes(store: &str) -> String {
+    let shown = if store.len() > STORE_SHOWN_MAX { "a long name" } else { store };
+    format!("0: reads[in] > works({shown}) > writes[out] / global: reads[table] > works({shown})")
+}
+
+/// Longer names of stores are not shown.
+const STORE_SHOWN_MAX: usize = 100;
 
 /// A member of a described group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,6 +118,8 @@ pub enum Record {
     Current(String, Option<CurrentAssignment>),
     /// 23
     Topology(Option<Topology>),
+    /// 21072, which only our server writes: the topology's epoch.
+    TopologyDescription(Option<i32>),
     /// Any other.
     Other(i16),
 }
@@ -236,6 +249,7 @@ impl Printer {
             }
             lines.push(line);
         }
+        lines.extend(described.nodes.as_ref().map(|nodes| format!("nodes {nodes}")));
         lines
     }
 
@@ -286,6 +300,8 @@ impl Printer {
             Record::Target(id, None) => format!("21 {id} -"),
             Record::Current(id, None) => format!("22 {id} -"),
             Record::Topology(None) => "23 -".to_owned(),
+            Record::TopologyDescription(Some(epoch)) => format!("21072 of topology {epoch}"),
+            Record::TopologyDescription(None) => "21072 -".to_owned(),
             Record::Other(record_type) => format!("{record_type} ?"),
         }
     }

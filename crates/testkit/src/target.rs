@@ -1,8 +1,8 @@
 //! What somebody must be able to do to run scripts about groups.
 
 use crate::{
-    AdminAnswer, AdminCommand, ClassicDescription, ClassicRequest, DiskState, Heartbeat, JoinAnswer, LeaveAnswer,
-    OffsetWords, SyncAnswer,
+    AdminAnswer, AdminCommand, ClassicDescription, ClassicRequest, DescribeWords, DiskState, Heartbeat, JoinAnswer,
+    LeaveAnswer, NodesWords, OffsetWords, SyncAnswer,
     show::{Description, HeartbeatAnswer, Record},
 };
 
@@ -214,7 +214,12 @@ pub trait Target {
     }
 
     /// Describes a group.
-    fn describe(&mut self, _group: &str, _version: Option<i16>, _operations: bool) -> Answered<Description> {
+    fn describe(&mut self, _group: &str, _: DescribeWords) -> Answered<Description> {
+        only(GROUPS)
+    }
+
+    /// A member describes its topology.
+    fn describe_nodes(&mut self, _: &NodesWords) -> Answered<()> {
         only(GROUPS)
     }
 

@@ -1,6 +1,6 @@
 //! StreamsGroupDescribe (key 89, versions 0 and 1): everything about streams groups (KIP-1071).
 //!
-//! Gaps: topology descriptions (KIP-1331) are never stored, and described so.
+//! A description of the topology (KIP-1331) is what a member told of it, if one did.
 
 use std::borrow::Cow;
 
@@ -25,9 +25,15 @@ use crate::{
     texts,
 };
 
+mod description;
+
 pub(crate) const API: Api = Api { key: ApiKey::StreamsGroupDescribe, handle };
 
+/// What became of the wish for a description.
+const DESCRIPTION_NOT_REQUESTED: i8 = 0;
 const DESCRIPTION_NOT_STORED: i8 = 1;
+const DESCRIPTION_FAILED: i8 = 2;
+const DESCRIPTION_AVAILABLE: i8 = 3;
 
 fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
     let request = StreamsGroupDescribeRequest::decode(reader, ctx.version())?;
@@ -69,8 +75,9 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
                 if operations {
                     described.authorized_operations = GROUP_OPERATIONS;
                 }
-                if description_wanted {
-                    described.topology_description_status = DESCRIPTION_NOT_STORED;
+                if !description_wanted {
+                    described.topology_description = None;
+                    described.topology_description_status = DESCRIPTION_NOT_REQUESTED;
                 }
             }
             response.groups.push(described);
@@ -101,6 +108,15 @@ fn refusal(group: &str, code: ErrorCode, text: Option<String>) -> res::Described
 }
 
 fn group(group: StreamsDescription) -> res::DescribedGroup<'static> {
+    let description = group.topology_description.map(|kept| description::of_kept(&kept));
+    let (topology_description_status, topology_description) = match description {
+        None => (DESCRIPTION_NOT_STORED, None),
+        Some(Err(error)) => {
+            tracing::error!(group = %group.group_id, %error, "the kept description of a topology cannot be read");
+            (DESCRIPTION_FAILED, None)
+        }
+        Some(Ok(description)) => (DESCRIPTION_AVAILABLE, Some(description)),
+    };
     res::DescribedGroup {
         group_id: Cow::Owned(group.group_id.to_string()),
         group_state: Cow::Borrowed(group.state.name()),
@@ -108,6 +124,8 @@ fn group(group: StreamsDescription) -> res::DescribedGroup<'static> {
         assignment_epoch: group.assignment_epoch.0,
         topology: group.topology.map(topology),
         members: group.members.into_iter().map(member).collect(),
+        topology_description_status,
+        topology_description,
         assignor_name: Some(Cow::Owned(group.assignor_name)),
         ..Default::default()
     }

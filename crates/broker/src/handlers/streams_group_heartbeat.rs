@@ -2,7 +2,7 @@
 //!
 //! What concerns topic names and rights is checked here, everything else in the machine. Internal topics that are
 //! missing are created without asking for rights beyond those of the topics themselves.
-//! Gaps: task offsets are kept, but no warm-up tasks are handed out; no topology descriptions (KIP-1331).
+//! Gaps: task offsets are kept, but no warm-up tasks are handed out.
 
 use std::borrow::Cow;
 
@@ -285,6 +285,7 @@ fn success(member_id: &MemberId, reply: StreamsHeartbeatReply) -> StreamsGroupHe
         acceptable_recovery_lag: reply.acceptable_recovery_lag,
         task_offset_interval_ms: reply.task_offset_interval_ms,
         endpoint_information_epoch: reply.endpoint_information_epoch,
+        topology_description_required: reply.topology_description_required,
         ..Default::default()
     };
     let statuses = reply.statuses.into_iter().map(|status| res::Status {

@@ -134,6 +134,40 @@ fn limits_of_groups_are_counted_where_they_are_hit() {
 }
 
 #[test]
+fn a_description_that_is_too_large_hits_a_limit_and_is_not_asked_for_again() {
+    use riparian_protocol::messages::{
+        StreamsGroupTopologyDescriptionUpdateRequest as Update,
+        streams_group_topology_description_update_request::{TopologyDescription, TopologyDescriptionSubtopology},
+    };
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start_with(&disk, &[("riparian.topology.description.bytes.max", "1024")]);
+    server.create_topic("t", 1);
+    assert_eq!(join(&mut server, "g", "m", "rack"), 0);
+    let subtopology = TopologyDescriptionSubtopology { subtopology_id: "x".repeat(2_000).into(), ..Default::default() };
+    let request = Update {
+        group_id: "g".into(),
+        member_id: "m".into(),
+        topology_description: TopologyDescription { subtopologies: vec![subtopology], ..Default::default() },
+        ..Default::default()
+    };
+    let code = server.ask(&request, 0, |response| response.error_code);
+    assert_eq!(code, ErrorCode::StreamsTopologyDescriptionUpdateFailed.code());
+    assert_eq!(server.broker.telemetry().groups().limit_hits(GroupLimit::DescriptionBytes), 1);
+    let beat = StreamsGroupHeartbeatRequest {
+        group_id: "g".into(),
+        member_id: "m".into(),
+        member_epoch: 1,
+        rebalance_timeout_ms: -1,
+        ..Default::default()
+    };
+    for _ in 0..3 {
+        server.shell.now_ms.fetch_add(31_000, Ordering::Relaxed);
+        let beaten = server.ask(&beat, 1, |response| (response.error_code, response.topology_description_required));
+        assert_eq!(beaten, (0, false));
+    }
+}
+
+#[test]
 fn every_shard_and_group_is_told() {
     let disk = Arc::new(MemDisk::new());
     let server = Server::start(&disk);

@@ -7,7 +7,7 @@ use riparian_group::{
     record::{
         ClassicGroupValue, ClassicMemberValue, CommittedOffsetValue, MemberState, Record,
         StreamsCurrentAssignmentValue, StreamsGroupMetadataValue, StreamsMemberMetadataValue,
-        StreamsTargetMetadataValue,
+        StreamsTargetMetadataValue, TopologyDescriptionValue,
     },
     streams::{ActiveTaskIds, CopartitionGroup, Endpoint, InternalTopic, Subtopology, TaskIds, TaskLists, Topology},
 };
@@ -28,6 +28,15 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct GroupCodec;
 
+/// The type of a record that Kafka does not have: the description of a topology (KIP-1331). It is far from the types that
+/// Kafka gives one after the other, so that Kafka passes such a record over, as any that is too new for it:
+///
+/// ```text
+/// key:    i16 type | i16 length of the group's id | the id
+/// value:  i16 version, 0 | i32 topology epoch | StreamsGroupTopologyDescriptionUpdate request of version 0, ids empty
+/// ```
+const DESCRIPTION_TYPE: i16 = 21_072;
+const DESCRIPTION_VERSION: i16 = 0;
 /// The version of streams records; there is only one.
 const STREAMS_VERSION: i16 = 0;
 /// The version in which offsets are written; the first with topic ids.
@@ -49,6 +58,9 @@ impl RecordCodec<GroupMachine> for GroupCodec {
         let Some(key) = key else {
             return Decoded::Damaged("a record without a key".to_owned());
         };
+        if let Some(id) = key.strip_prefix(&DESCRIPTION_TYPE.to_be_bytes()) {
+            return decode_description(id, value);
+        }
         let key = match StoredKey::from_bytes(key) {
             Ok(key) => key,
             Err(DecodeError::UnknownType { found }) => return Decoded::Unknown { kind: found },
@@ -138,7 +150,39 @@ fn encode(record: &Record) -> Result<Bytes, EncodeError> {
             let key = stored::StreamsGroupTopologyKey { group_id: text(group) };
             (key.to_bytes()?, value.as_ref().map(encode_topology).transpose()?)
         }
+        Record::StreamsTopologyDescription(group, value) => {
+            let length = i16::try_from(group.len()).expect("the group's topology has the id in its key, too");
+            let key = [&DESCRIPTION_TYPE.to_be_bytes()[..], &length.to_be_bytes(), group.as_bytes()].concat();
+            (key, value.as_ref().map(encode_description))
+        }
     })
+}
+
+fn encode_description(value: &TopologyDescriptionValue) -> Vec<u8> {
+    let (version, epoch) = (DESCRIPTION_VERSION.to_be_bytes(), value.topology_epoch.0.to_be_bytes());
+    [&version[..], &epoch, &value.description].concat()
+}
+
+/// `id` is the key without its type.
+fn decode_description(id: &[u8], value: Option<&[u8]>) -> Decoded<GroupMachine> {
+    let text = id.split_first_chunk().filter(|(length, rest)| usize::from(u16::from_be_bytes(**length)) == rest.len());
+    let Some(group) = text.and_then(|(_, rest)| core::str::from_utf8(rest).ok()).map(GroupId::from) else {
+        return Decoded::Damaged("key of the description of a topology".to_owned());
+    };
+    let Some(value) = value else { return Decoded::Record(Record::StreamsTopologyDescription(group, None)) };
+    let parts = value.split_first_chunk().and_then(|(version, rest)| Some((version, rest.split_first_chunk()?)));
+    match parts {
+        Some((version, (epoch, description))) if i16::from_be_bytes(*version) == DESCRIPTION_VERSION => {
+            let topology_epoch = TopologyEpoch(i32::from_be_bytes(*epoch));
+            let value = TopologyDescriptionValue { topology_epoch, description: description.into() };
+            Decoded::Record(Record::StreamsTopologyDescription(group, Some(value)))
+        }
+        _ => {
+            let tombstone = Some(Record::StreamsTopologyDescription(group.clone(), None));
+            let reason = "value of the description of a topology".to_owned();
+            Decoded::DamagedScope { scope: group, tombstone, reason }
+        }
+    }
 }
 
 fn encode_offset(value: &CommittedOffsetValue) -> Result<Vec<u8>, EncodeError> {

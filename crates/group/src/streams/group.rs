@@ -18,10 +18,10 @@ use crate::{
     group::inconsistent,
     record::{
         AssignmentConfigs, MemberState, Record, StreamsCurrentAssignmentValue, StreamsGroupMetadataValue,
-        StreamsMemberMetadataValue, StreamsTargetMetadataValue,
+        StreamsMemberMetadataValue, StreamsTargetMetadataValue, TopologyDescriptionValue,
     },
     reply::GroupState,
-    streams::{TaskLists, Topology},
+    streams::{TaskLists, Topology, description::Description},
     tasks::{Holdings, Role, SubtopologyIds, Task, Tasks},
 };
 
@@ -37,9 +37,9 @@ pub(crate) struct StreamsGroup {
     pub(crate) metadata_hash: i64,
     pub(crate) validated_topology_epoch: TopologyEpoch,
     pub(crate) last_assignment_configs: AssignmentConfigs,
-    stored_description_topology_epoch: TopologyEpoch,
-    failed_description_topology_epoch: TopologyEpoch,
     pub(crate) topology: Option<Arc<Topology>>,
+    /// What members told of its nodes; `None` stands for [`Description::NONE`].
+    description: Option<Box<Description>>,
     /// What the numbers of tasks refer to: the topology's subtopologies (and what else records name, which only happens
     /// in the middle of a replay).
     pub(crate) ids: SubtopologyIds,
@@ -187,9 +187,8 @@ impl StreamsGroup {
             metadata_hash: 0,
             validated_topology_epoch: TopologyEpoch::NONE,
             last_assignment_configs: AssignmentConfigs::default(),
-            stored_description_topology_epoch: TopologyEpoch::NONE,
-            failed_description_topology_epoch: TopologyEpoch::NONE,
             topology: None,
+            description: None,
             ids: SubtopologyIds::default(),
             members: SmallMap::new(),
             static_members: BTreeMap::new(),
@@ -232,13 +231,14 @@ impl StreamsGroup {
 
     /// The group record that follows from a change of its epoch.
     pub(crate) fn metadata_at(&self, epoch: GroupEpoch) -> StreamsGroupMetadataValue {
+        let description = self.description().unwrap_or(&Description::NONE);
         StreamsGroupMetadataValue {
             epoch,
             metadata_hash: self.metadata_hash,
             validated_topology_epoch: self.validated_topology_epoch,
             last_assignment_configs: Some(Arc::clone(&self.last_assignment_configs)),
-            stored_description_topology_epoch: self.stored_description_topology_epoch,
-            failed_description_topology_epoch: self.failed_description_topology_epoch,
+            stored_description_topology_epoch: description.stored_epoch,
+            failed_description_topology_epoch: description.failed_epoch,
         }
     }
 
@@ -274,6 +274,9 @@ impl StreamsGroup {
         records.extend(targets.map(|member| Record::StreamsTargetMember(group.clone(), member, None)));
         records.push(Record::StreamsTargetMetadata(group.clone(), None));
         records.extend(members().map(|member| Record::StreamsMemberMetadata(group.clone(), member, None)));
+        if self.description().is_some_and(|description| description.value.is_some()) {
+            records.push(Record::StreamsTopologyDescription(group.clone(), None));
+        }
         records.push(Record::StreamsGroupMetadata(group.clone(), None));
         records.push(Record::StreamsTopology(group.clone(), None));
     }
@@ -286,8 +289,30 @@ impl StreamsGroup {
         self.metadata_hash = value.metadata_hash;
         self.validated_topology_epoch = value.validated_topology_epoch;
         self.last_assignment_configs = configs;
-        self.stored_description_topology_epoch = value.stored_description_topology_epoch;
-        self.failed_description_topology_epoch = value.failed_description_topology_epoch;
+        self.change_description(|description| {
+            description.stored_epoch = value.stored_description_topology_epoch;
+            description.failed_epoch = value.failed_description_topology_epoch;
+        });
+    }
+
+    /// What is known of descriptions of the topology.
+    pub(super) fn description(&self) -> Option<&Description> {
+        self.description.as_deref()
+    }
+
+    pub(crate) fn apply_description(&mut self, value: Option<TopologyDescriptionValue>) {
+        self.change_description(|description| description.value = value);
+    }
+
+    /// Nothing is known of the topology.
+    pub(super) fn forget_description(&mut self) {
+        self.description = None;
+    }
+
+    fn change_description(&mut self, change: impl FnOnce(&mut Description)) {
+        let mut description = self.description.take().map_or(Description::NONE, |description| *description);
+        change(&mut description);
+        self.description = (description != Description::NONE).then(|| Box::new(description));
     }
 
     /// Whether the group's own tombstone may be applied.

@@ -27,6 +27,7 @@ use crate::{
     streams::{
         Topology,
         configured::ConfiguredTopology,
+        description,
         group::{Member, Progress, StreamsGroup},
         leave,
         membership::{self, Admission, Owned},
@@ -137,6 +138,11 @@ pub(super) fn beat(
     };
     if group.topology.is_none() || is_replaced {
         records.push(Record::StreamsTopology(group_id.clone(), Some((*topology).clone())));
+        if is_replaced
+            && existing.and_then(StreamsGroup::description).is_some_and(|description| description.value.is_some())
+        {
+            records.push(Record::StreamsTopologyDescription(group_id.clone(), None));
+        }
     }
     let soft_group = soft.groups.get(&group_id).map(Box::as_ref);
     let with_topology = soft_group.filter(|_| group.topology.is_some() && !is_replaced);
@@ -279,6 +285,10 @@ pub(super) fn beat(
         None => Pace::Stable,
     };
     let interval_ms = pace::heartbeat_interval_ms(&machine.config, &settings, pace);
+    let may_be_asked =
+        machine.config.ask_descriptions && heartbeat.support.heartbeat_v1 && !has(StatusCode::StaleTopology);
+    let asked = soft_group.map(|soft_group| soft_group.asked).unwrap_or_default();
+    let (asked, topology_description_required) = description::ask(group, topology.epoch, asked, now.mono, may_be_asked);
     let reply = StreamsHeartbeatReply {
         member_id: member_id.clone(),
         member_epoch: match planted::is_in(Bug::MemberEpochBack) && progress.previous_epoch > MemberEpoch::JOIN {
@@ -292,6 +302,7 @@ pub(super) fn beat(
         tasks,
         endpoint_information_epoch: endpoint_epoch,
         partitions_by_user_endpoint,
+        topology_description_required,
     };
 
     // What is kept in memory of it.
@@ -316,6 +327,7 @@ pub(super) fn beat(
         soft_group.request_shutdown(&member_id);
     }
     soft_group.endpoint_epoch = endpoint_epoch;
+    soft_group.asked = asked;
     if let Some(deadline) = new_delay {
         soft_group.begin_initial_delay(timers, deadline, &group_id);
     }
@@ -353,6 +365,7 @@ pub(super) fn beat(
         && reply.statuses.is_empty()
         && reply.tasks.is_none()
         && reply.partitions_by_user_endpoint.is_none()
+        && !reply.topology_description_required
         && reply.member_epoch == heartbeat.member_epoch;
     let settled = plain.filter(|_| says_nothing && records.is_empty() && effect.is_none());
     soft_member.settled = settled.map(|settled| settled.as_of(changes));

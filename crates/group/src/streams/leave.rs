@@ -70,6 +70,7 @@ pub(super) fn leave(
         tasks: None,
         endpoint_information_epoch: 0,
         partitions_by_user_endpoint: None,
+        topology_description_required: false,
     };
     Ok(Outcome { records, effect: None, reply })
 }

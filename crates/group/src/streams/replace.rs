@@ -51,6 +51,8 @@ pub(super) fn is_due(
 pub(super) fn replaced(group: &StreamsGroup, topology: Option<&Topology>) -> StreamsGroup {
     let mut group = group.clone();
     group.apply_topology(topology.cloned().map(Arc::new), SubtopologyIds::default());
+    // Whatever was described was another topology, be it of the same epoch.
+    group.forget_description();
     group
 }
 

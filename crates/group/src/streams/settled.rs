@@ -10,7 +10,8 @@
 //!
 //! What an answer depends on is: the records of the group but for its offsets, its topology as it is configured, its
 //! settings, what is kept in memory of it ([`SoftGroup`]) and how many members the server has. Whoever changes the first
-//! four says so ([`SoftGroup::unsettle`]), which settles no member any more; the last is looked at each time.
+//! four says so ([`SoftGroup::unsettle`]), which settles no member any more; the last is looked at each time, and so is
+//! whether it is time to ask for a description of the topology.
 
 use alloc::vec::Vec;
 
@@ -111,6 +112,9 @@ impl GroupMachine {
         if soft_group.endpoint_epoch != heartbeat.endpoint_information_epoch {
             return None;
         }
+        if soft_group.asked.is_due(now.mono) && heartbeat.support.heartbeat_v1 {
+            return None;
+        }
         let member = soft_group.members.get_mut(heartbeat.member_id)?;
         let settled = member.settled?;
         let is_settled = (settled.as_of == changes || planted::is_in(Bug::SettledForEver))
@@ -136,6 +140,7 @@ impl GroupMachine {
             tasks: None,
             endpoint_information_epoch: heartbeat.endpoint_information_epoch,
             partitions_by_user_endpoint: None,
+            topology_description_required: false,
         };
         #[cfg(debug_assertions)]
         if !planted::is_in(Bug::SettledForEver) {

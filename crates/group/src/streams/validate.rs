@@ -100,7 +100,7 @@ fn check_not_blank(field: &str, value: Option<&str>) -> Result<(), StreamsHeartb
 }
 
 /// Blank as Java's `trim` has it: control characters are, spaces beyond ASCII aren't.
-fn is_blank(value: &str) -> bool {
+pub(super) fn is_blank(value: &str) -> bool {
     value.chars().all(|character| character <= ' ')
 }
 

@@ -166,7 +166,7 @@ pub(crate) fn heartbeat_answer(reply: &StreamsHeartbeatReply, version: Option<i1
         acceptable_recovery_lag: if version == Some(0) { -1 } else { reply.acceptable_recovery_lag },
         statuses: Some(reply.statuses.iter().map(|it| (it.code as i8, it.detail.clone())).collect()),
         tasks: reply.tasks.as_ref().map(lists),
-        topology_description_required: false,
+        topology_description_required: reply.topology_description_required,
         endpoint_information_epoch: reply.endpoint_information_epoch,
         endpoints,
     }
@@ -218,7 +218,10 @@ pub(crate) fn delete_error(error: &DeleteGroupError) -> &'static str {
     }
 }
 
-pub(crate) fn description(described: &StreamsDescription) -> show::Description {
+/// What a member told of its topology's nodes is the name of a store here.
+pub(crate) fn description(described: &StreamsDescription, with_nodes: bool) -> show::Description {
+    let store = described.topology_description.as_ref().map(|store| String::from_utf8_lossy(store));
+    let nodes = store.map_or_else(|| "not stored".into(), |store| show::nodes(&store));
     show::Description {
         state: described.state.name().into(),
         group_epoch: described.group_epoch.0,
@@ -227,6 +230,7 @@ pub(crate) fn description(described: &StreamsDescription) -> show::Description {
         assignor: Some(described.assignor_name.clone()),
         topology: described.topology.as_ref().map(described_topology),
         members: described.members.iter().map(described_member).collect(),
+        nodes: with_nodes.then_some(nodes),
     }
 }
 
@@ -307,6 +311,9 @@ pub(crate) fn record(record: &Record) -> show::Record {
             show::Record::Current(member.to_string(), value.as_ref().map(current_assignment))
         }
         Record::StreamsTopology(_, value) => show::Record::Topology(value.as_ref().map(shown_topology)),
+        Record::StreamsTopologyDescription(_, value) => {
+            show::Record::TopologyDescription(value.as_ref().map(|value| value.topology_epoch.0))
+        }
     }
 }
 

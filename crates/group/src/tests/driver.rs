@@ -63,6 +63,7 @@ pub(crate) fn config() -> GroupConfig {
         fence_restarted_processes: true,
         replace_topology: true,
         resolve_patterns: true,
+        ask_descriptions: false,
         heartbeats_per_second: 2_000,
         limits: GroupLimits::none(),
         telemetry: GroupTelemetry::default(),
@@ -366,6 +367,7 @@ fn key(record: &Record) -> (String, String) {
         Record::StreamsTargetMember(_, member, _) => of("21", member),
         Record::StreamsCurrentAssignment(_, member, _) => of("22", member),
         Record::StreamsTopology(..) => "23".into(),
+        Record::StreamsTopologyDescription(..) => "21072".into(),
     };
     (group, key)
 }
@@ -381,5 +383,6 @@ fn is_tombstone(record: &Record) -> bool {
             | Record::StreamsTargetMember(_, _, None)
             | Record::StreamsCurrentAssignment(_, _, None)
             | Record::StreamsTopology(_, None)
+            | Record::StreamsTopologyDescription(_, None)
     )
 }

@@ -11,12 +11,12 @@ use alloc::{
 use std::path::{Path, PathBuf};
 
 use riparian_testkit::{
-    Answered, ClassicAnswer, ClassicDescription, ClassicName, ClassicRequest, FetchedOffset, Happened, Heartbeat,
-    Listing, OffsetOutcome, OffsetWords, Refusal, Runner, Script, Session, Target, TopicChange,
+    Answered, ClassicAnswer, ClassicDescription, ClassicName, ClassicRequest, DescribeWords, FetchedOffset, Happened,
+    Heartbeat, Listing, NodesWords, OffsetOutcome, OffsetWords, Refusal, Runner, Script, Session, Target, TopicChange,
     show::{Description, HeartbeatAnswer, Printer},
 };
 use riparian_types::{
-    HashSeed, LeaderEpoch, MemberEpoch, Offset, PartitionIndex, TopicName, Uuid,
+    HashSeed, LeaderEpoch, MemberEpoch, Offset, PartitionIndex, TopicName, TopologyEpoch, Uuid,
     machine::{Machine, Waiter},
 };
 
@@ -25,10 +25,10 @@ use super::{
     driver::{Driver, Step, config},
 };
 use crate::{
-    command::{Command, GroupFilter, OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit},
+    command::{Command, GroupFilter, OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit, TopologyDescription},
     config::GroupConfig,
     record::Record,
-    reply::{Effect, OffsetDeleteError, OffsetDeleteOutcome, Reply},
+    reply::{Effect, OffsetDeleteError, OffsetDeleteOutcome, Reply, TopologyDescriptionError},
     streams::InternalTopic,
 };
 
@@ -193,9 +193,14 @@ impl Target for Run {
     }
 
     fn set_up(&mut self, entries: &[(String, String)]) -> Result<(), String> {
-        // Topics are created by somebody else.
-        for (key, value) in entries.iter().filter(|(key, _)| key != "riparian.replication.cap") {
-            let value = value.parse().map_err(|_| format!("{value} is no number"))?;
+        // Topics are created by somebody else, and a plugin only Kafka needs.
+        let others = ["riparian.replication.cap", "group.streams.topology.description.plugin.class"];
+        for (key, value) in entries.iter().filter(|(key, _)| !others.contains(&key.as_str())) {
+            let value = match value.as_str() {
+                "true" => 1,
+                "false" => 0,
+                number => number.parse().map_err(|_| format!("{value} is no number"))?,
+            };
             match key.as_str() {
                 "group.streams.max.size" => self.config.members_max = value,
                 "group.streams.min.session.timeout.ms" => self.config.session_timeout_min_ms = value,
@@ -206,6 +211,10 @@ impl Target for Run {
                 "group.streams.initial.rebalance.delay.ms" => self.config.initial_rebalance_delay_ms = value,
                 "group.streams.assignment.interval.ms" => self.config.assignment_interval_ms = value,
                 "riparian.topology.replace" => self.config.replace_topology = value > 0,
+                "riparian.topology.description" => self.config.ask_descriptions = value > 0,
+                "riparian.topology.description.bytes.max" => {
+                    self.config.limits.description_bytes_max = usize::try_from(value).unwrap_or(0);
+                }
                 "riparian.topology.patterns" => self.config.resolve_patterns = value > 0,
                 "riparian.patterns.max" => self.config.limits.patterns_max = u32::try_from(value).unwrap_or(0),
                 "riparian.pattern.bytes.max" => {
@@ -337,10 +346,33 @@ impl Target for Run {
         self.restart()
     }
 
-    fn describe(&mut self, group: &str, _: Option<i16>, _: bool) -> Answered<Description> {
+    fn describe(&mut self, group: &str, words: DescribeWords) -> Answered<Description> {
         match self.command(|waiter| Command::StreamsDescribe(waiter, convert::name(group)))? {
-            Reply::StreamsDescribe(Ok(described)) => Ok(Ok(convert::description(&described))),
+            Reply::StreamsDescribe(Ok(described)) => Ok(Ok(convert::description(&described, words.nodes))),
             Reply::StreamsDescribe(Err(error)) => Ok(Err(Refusal::new("GROUP_ID_NOT_FOUND", Some(&error.0)))),
+            other => unexpected(&other),
+        }
+    }
+
+    fn describe_nodes(&mut self, words: &NodesWords) -> Answered<()> {
+        let update = TopologyDescription {
+            group_id: convert::name(&words.group),
+            member_id: words.member.as_str().into(),
+            topology_epoch: TopologyEpoch(words.topology_epoch),
+            description: words.store.as_bytes().to_vec(),
+        };
+        match self.command(|waiter| Command::DescribeTopology(waiter, update.into()))? {
+            Reply::TopologyDescription(result) => Ok(result.map_err(|error| {
+                let (name, text) = match &error {
+                    TopologyDescriptionError::InvalidRequest(text) => ("INVALID_REQUEST", text),
+                    TopologyDescriptionError::GroupIdNotFound(text) => ("GROUP_ID_NOT_FOUND", text),
+                    TopologyDescriptionError::UnknownMemberId(text) => ("UNKNOWN_MEMBER_ID", text),
+                    TopologyDescriptionError::Failed(text) => ("STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED", text),
+                    TopologyDescriptionError::NotKept(text) => ("UNSUPPORTED_VERSION", text),
+                    TopologyDescriptionError::Internal(text) => ("UNKNOWN_SERVER_ERROR", text),
+                };
+                Refusal::new(name, Some(text))
+            })),
             other => unexpected(&other),
         }
     }

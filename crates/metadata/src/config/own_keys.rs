@@ -141,6 +141,22 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
         "Most topics, but for the server's own. Further ones are refused; topics that are there stay.",
     ),
     own(
+        "riparian.topology.description",
+        Kind::Bool,
+        "true",
+        "`true`: one member of a streams group is asked to describe its topology, for `riparian groups describe --topology` \
+         and other tools to show; the description is kept in the group's log. `false`: as in Kafka without a plugin, \
+         nobody is asked, and what comes is refused.",
+    ),
+    own(
+        "riparian.topology.description.bytes.max",
+        Kind::Int { min: 1024, max: 1_000_000 },
+        "262144",
+        "Most bytes that the description of one group's topology may have. A larger one is not kept, and not asked for \
+         again.",
+    )
+    .unit(Unit::Bytes),
+    own(
         "riparian.topology.patterns",
         Kind::Bool,
         "true",

@@ -277,7 +277,7 @@ impl ApiKey {
             Self::StreamsGroupTopologyDescriptionUpdate => Info {
                 name: "StreamsGroupTopologyDescriptionUpdate",
                 versions: VersionRange::new(0, 0),
-                served: None,
+                served: Some(VersionRange::new(0, 0)),
                 flexible_from: 0,
             },
         }

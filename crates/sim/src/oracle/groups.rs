@@ -328,7 +328,8 @@ impl GroupRecords {
             | Record::ClassicGroupMetadata(..)
             | Record::StreamsTargetMetadata(_, None)
             | Record::StreamsTargetMember(..)
-            | Record::StreamsTopology(..) => {}
+            | Record::StreamsTopology(..)
+            | Record::StreamsTopologyDescription(..) => {}
         }
         Ok(())
     }
