@@ -26,7 +26,7 @@ use crate::{
     limits::Counted,
     record::{AssignmentConfigs, MemberState, Record},
     reply::{Effect, Reply},
-    soft::{GroupSoft, SoftMember},
+    soft::{GroupSoft, Link, SoftMember},
     streams::{Topology, group::StreamsGroup, resolve::KnownPatterns},
     tasks::SubtopologyIds,
     timers::Timer,
@@ -372,9 +372,10 @@ impl GroupMachine {
         let session_timeout_ms = settings.session_timeout_ms();
         if let Some(group) = soft.groups.get_mut(&group_id) {
             group.on_settings_changed();
-            // A shorter session counts from now: heartbeats so far were sent under the longer one. A longer one begins
-            // with the next heartbeat.
-            for (member_id, member) in group.members.iter_mut() {
+            // Another session begins with a member's next heartbeat: until then it does not know how soon to report.
+            // Only who has not reported since the machine was loaded has a session that these settings are to begin:
+            // they come after it.
+            for (member_id, member) in group.members.iter_mut().filter(|(_, member)| member.link == Link::Unknown) {
                 let timer = || Timer::Session(group_id.clone(), member_id.clone());
                 member.session.shorten(&mut soft.timers, now.mono, session_timeout_ms, timer);
             }

@@ -29,7 +29,7 @@ pub(super) fn check(list: &str, files: &[(String, String)]) -> Vec<Problem> {
         }
         let names: Vec<&str> = shown_by.split('`').skip(1).step_by(2).collect();
         let waits = WAITS.iter().any(|what| shown_by.contains(&format!("waits for {what}")));
-        if names.is_empty() && !waits && shown_by != "to show:" {
+        if names.is_empty() && !waits {
             let waits = WAITS.join(", ");
             problems.push(Problem::at(
                 LIST,

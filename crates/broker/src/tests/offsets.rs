@@ -10,6 +10,7 @@ use super::*;
 
 const OFFSET_METADATA_TOO_LARGE: i16 = 12;
 const NOT_COORDINATOR: i16 = 16;
+const INVALID_GROUP_ID: i16 = 24;
 const UNKNOWN_MEMBER_ID: i16 = 25;
 const INVALID_REQUEST: i16 = 42;
 const GROUP_ID_NOT_FOUND: i16 = 69;
@@ -85,6 +86,17 @@ fn a_group_that_is_named_twice_is_deleted_once() {
         r.results.iter().map(|result| (result.group_id.to_string(), result.error_code)).collect::<Vec<_>>()
     });
     assert_eq!(results, [("g".to_owned(), 0), ("none".to_owned(), GROUP_ID_NOT_FOUND)]);
+}
+
+#[test]
+fn groups_without_a_name_are_described_first() {
+    let mut server = Server::start(&Arc::new(MemDisk::new()));
+    let group_ids = ["app", "", "other"].map(Into::into).to_vec();
+    let request = StreamsGroupDescribeRequest { group_ids, ..Default::default() };
+    let answers: Vec<_> = server
+        .ask(&request, 1, |r| r.groups.iter().map(|group| (group.group_id.to_string(), group.error_code)).collect());
+    let expected = [("", INVALID_GROUP_ID), ("app", GROUP_ID_NOT_FOUND), ("other", GROUP_ID_NOT_FOUND)];
+    assert_eq!(answers, expected.map(|(group, code)| (group.to_owned(), code)));
 }
 
 #[test]
