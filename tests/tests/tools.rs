@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use riparian_tests::{Finished, Program, Server, Tool, java_program};
+use riparian_tests::{Against, Finished, Program, Server, Tool, java_program};
 
 const CODECS: &[&str] = &["none", "gzip", "snappy", "lz4", "zstd"];
 
@@ -283,4 +283,25 @@ fn consumer_groups_are_described_reset_and_deleted() {
     assert_eq!(lags(), ["0"]);
     groups().args(&["--delete", "--group", "readers"]).run().says("successful");
     assert_eq!(groups().args(&["--list"]).run().stdout.trim(), "");
+}
+
+/// A broker of Kafka that loads our log finds records of a type that only our server writes.
+#[test]
+fn a_broker_of_kafka_passes_over_the_record_that_is_ours() {
+    let mut server = Server::start_this(Against::Kafka, &[("offsets.topic.num.partitions", "1")]);
+    create_topic(&server, "t", 1);
+    let groups = |server: &Server| Tool::at("consumer.group.ConsumerGroupCommand", &server.bootstrap());
+    groups(&server).args(&["--reset-offsets", "--group", "g", "--topic", "t", "--to-earliest", "--execute"]).run();
+    // As Kafka's own tools may, which is not every client's right.
+    let arguments = ["--topic", "__consumer_offsets", "--command-property", "client.id=__admin_client"];
+    let keyed = ["--reader-property", "parse.key=true", "--reader-property", "key.separator=:"];
+    // The description of the topology of `g`: its type is `RP`.
+    let record = "RP\0\u{1}g:\0\0\0\0\0\0described\n";
+    Tool::at("ConsoleProducer", &server.bootstrap()).args(&arguments).args(&keyed).input(record).run();
+    server.kill();
+    server.restart();
+    groups(&server).args(&["--describe", "--group", "g"]).run().says(" t ");
+    server.program().wait_for_line("a remark on the record", Duration::from_secs(60), |line| {
+        line.contains("Unknown record type 21072") && line.contains("Ignoring it")
+    });
 }

@@ -15,7 +15,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use riparian_coordinator::{Decoded, RecordCodec, RecordLog as _, codecs::GroupCodec};
 use riparian_group::{
     GroupMachine, GroupSoft,
-    command::{Command, GroupFilter, OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit, StreamsHeartbeat},
+    command::{
+        Command, GroupFilter, OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit, StreamsHeartbeat,
+        TopologyDescription,
+    },
     config::{GroupConfig, GroupOverrides},
     limits::GroupLimits,
     reply::{Effect, Reply, StreamsHeartbeatError, StreamsHeartbeatReply},
@@ -24,7 +27,7 @@ use riparian_group::{
 };
 use riparian_types::{
     GroupId, HashSeed, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionCount, PartitionIndex,
-    TopicName, TopicSummary, TopicsView, Uuid, machine::Waiter,
+    TopicName, TopicSummary, TopicsView, TopologyEpoch, Uuid, machine::Waiter,
 };
 
 use crate::{
@@ -232,6 +235,13 @@ impl World {
             23 => self.change_config(input),
             24 => {
                 let group = input.pick(&GROUPS);
+                let update = TopologyDescription {
+                    group_id: group.into(),
+                    member_id: MEMBERS[0].into(),
+                    topology_epoch: TopologyEpoch(0),
+                    description: vec![1, 2, 3],
+                };
+                self.ask(|waiter| Command::DescribeTopology(waiter, update.into()));
                 self.ask(|waiter| Command::StreamsDescribe(waiter, group.into()));
                 let words = ["stable", "Empty", "streams", "classic", "x"];
                 let pick = |input: &mut Input<'_>| {

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use riparian_protocol::messages::{
     CreateTopicsRequest, IncrementalAlterConfigsRequest, JoinGroupRequest, ProduceRequest,
-    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatRequest, StreamsGroupTopologyDescriptionUpdateRequest,
     create_topics_request::CreatableTopic,
     incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
     join_group_request::JoinGroupRequestProtocol,
     produce_request::{PartitionProduceData, TopicProduceData},
     streams_group_heartbeat_request::{KeyValue, Subtopology, Topology},
+    streams_group_topology_description_update_request::{TopologyDescription, TopologyDescriptionSubtopology},
 };
 use riparian_records::{BatchBuilder, BatchOptions};
 use riparian_tests::{Connection, Scrape, Server, create_topics, request};
@@ -27,6 +28,7 @@ const POLICY_VIOLATION: i16 = 44;
 const MEMBER_ID_REQUIRED: i16 = 79;
 const GROUP_MAX_SIZE_REACHED: i16 = 81;
 const STREAMS_INVALID_TOPOLOGY: i16 = 130;
+const UPDATE_FAILED: i16 = 135;
 const API_VERSIONS: i16 = 18;
 const METADATA: i16 = 3;
 const FETCH: i16 = 1;
@@ -51,7 +53,7 @@ const ELSEWHERE: [&str; 6] = [
 /// The limit, what it is set to, and what exceeds it.
 type Case = (&'static str, &'static str, fn(&Server));
 
-const CASES: [Case; 19] = [
+const CASES: [Case; 23] = [
     ("group.streams.max.size", "1", |server| {
         assert_eq!(join(server, "g", "first", "in", ""), (0, String::new()));
         check_says(&join(server, "g", "second", "in", ""), GROUP_MAX_SIZE_REACHED, "group.streams.max.size");
@@ -87,6 +89,27 @@ const CASES: [Case; 19] = [
             "riparian.member.bytes.max",
         );
         assert_eq!(classic_join(server, 3, &long), POLICY_VIOLATION);
+    }),
+    ("riparian.patterns.max", "1", |server| {
+        assert_eq!(join(server, "g", "m", "*in", ""), (0, String::new()));
+        check_says(&join(server, "other", "m", "*i.", ""), GROUP_MAX_SIZE_REACHED, "riparian.patterns.max");
+        // What is known already is no other.
+        assert_eq!(join(server, "g", "n", "*in", ""), (0, String::new()));
+    }),
+    ("riparian.pattern.matches.max", "1", |server| {
+        assert_eq!(join(server, "g", "m", "*in", ""), (0, String::new()));
+        check_says(&join(server, "other", "m", "*i.", ""), GROUP_MAX_SIZE_REACHED, "riparian.pattern.matches.max");
+        assert_eq!(join(server, "other", "m", "in", ""), (0, String::new()));
+    }),
+    ("riparian.pattern.bytes.max", "1024", |server| {
+        let large = join(server, "g", "m", "*((i{9}){9}){9}", "");
+        check_says(&large, STREAMS_INVALID_TOPOLOGY, "riparian.pattern.bytes.max");
+        assert_eq!(join(server, "g", "m", "*i.*", ""), (0, String::new()));
+    }),
+    ("riparian.topology.description.bytes.max", "1024", |server| {
+        assert_eq!(join(server, "g", "m", "in", ""), (0, String::new()));
+        check_says(&describe(server, 2000), UPDATE_FAILED, "riparian.topology.description.bytes.max");
+        assert_eq!(describe(server, 500), (0, String::new()));
     }),
     ("max.message.bytes", "100", |server| {
         let mut builder = BatchBuilder::new(BatchOptions::PLAIN);
@@ -277,11 +300,35 @@ fn check_served_after(connection: &mut Connection, others: usize) {
     assert_eq!(connection.read_frame().expect("an answer")[..4], 77i32.to_be_bytes());
 }
 
-/// A member of a streams group joins that reads these topics; the error and its text.
+/// Member `m` of group `g` describes its topology in so many bytes; the error and its text.
+fn describe(server: &Server, bytes: usize) -> (i16, String) {
+    let subtopology_id = "x".repeat(bytes).into();
+    let subtopologies = vec![TopologyDescriptionSubtopology { subtopology_id, ..Default::default() }];
+    let request = StreamsGroupTopologyDescriptionUpdateRequest {
+        group_id: "g".into(),
+        member_id: "m".into(),
+        topology_description: TopologyDescription { subtopologies, ..Default::default() },
+        ..Default::default()
+    };
+    let answer = connect(server.port()).call(&request).expect("the server answers");
+    let answer = answer.decode().expect("an answer");
+    (answer.error_code, answer.error_message.as_deref().unwrap_or_default().to_owned())
+}
+
+/// A member of a streams group joins that reads these topics, or those of a pattern behind a `*`; the error and its text.
 fn join(server: &Server, group: &str, member: &str, topics: &str, tag: &str) -> (i16, String) {
     let (group, member) = (group.to_owned(), member.to_owned());
-    let source_topics = topics.split(',').map(|topic| topic.to_owned().into()).collect();
-    let source = Subtopology { subtopology_id: "0".into(), source_topics, ..Default::default() };
+    let all = |names: Vec<&str>| names.into_iter().map(|name| name.to_owned().into()).collect();
+    let (names, patterns) = match topics.strip_prefix('*') {
+        Some(pattern) => (Vec::new(), vec![pattern]),
+        None => (topics.split(',').collect(), Vec::new()),
+    };
+    let source = Subtopology {
+        subtopology_id: "0".into(),
+        source_topics: all(names),
+        source_topic_regex: all(patterns),
+        ..Default::default()
+    };
     let tag = KeyValue { key: "tag".into(), value: tag.to_owned().into(), ..Default::default() };
     let request = StreamsGroupHeartbeatRequest {
         group_id: group.into(),
