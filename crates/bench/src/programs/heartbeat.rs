@@ -17,6 +17,9 @@ use crate::{
 const ROUNDS: u32 = 5;
 /// To the group's config of this name Kafka owes a part of what its heartbeats cost.
 const WARMUPS: &str = "streams.num.warmup.replicas";
+/// Members wait for their turn longer than a session lasts.
+const PATIENT: [(&str, &str); 2] =
+    [("group.streams.max.session.timeout.ms", "3600000"), ("group.streams.session.timeout.ms", "3600000")];
 const ECHO_RATIO_MAX: f64 = 1.5;
 const SIZE_RATIO_MAX: f64 = 1.2;
 const KAFKA_P99_RATIO_MAX: f64 = 0.5;
@@ -64,9 +67,51 @@ struct Sizes {
     connections: Vec<usize>,
     rates: Vec<u64>,
     warm_up: Duration,
-    closed: Duration,
+    /// Its compiler needs longer to be done.
+    warm_up_of_kafka: Duration,
+    /// Of a round; each takes this long.
+    slices: usize,
+    slice: Duration,
     open: Duration,
     rounds: usize,
+}
+
+/// What is measured.
+struct Subject {
+    /// Its place among the shapes.
+    shape: usize,
+    who: Who,
+    load: Load,
+    process: Process,
+}
+
+enum Process {
+    Server(Server),
+    Echo(Echo),
+}
+
+impl Subject {
+    fn check_refused(&mut self) -> Result<()> {
+        let refused = self.load.take_refused();
+        anyhow::ensure!(refused.is_empty(), "{:?}: refused heartbeats at rest: {}", self.who, by_code(&refused));
+        Ok(())
+    }
+}
+
+impl Process {
+    fn port(&self) -> u16 {
+        match self {
+            Self::Server(server) => server.port(),
+            Self::Echo(echo) => echo.port,
+        }
+    }
+
+    fn cpu(&self) -> Result<Duration> {
+        match self {
+            Self::Server(server) => server.cpu(),
+            Self::Echo(echo) => echo.cpu(),
+        }
+    }
 }
 
 impl Who {
@@ -81,82 +126,117 @@ pub(super) fn run(plan: &Plan) -> Result<Section> {
         shapes: plan.pick(vec![shape(1, 20, 20)], vec![shape(1, 100, 100), shape(100, 10, 10), shape(1, 1000, 2000)]),
         connections: plan.pick(vec![4], vec![16, 100]),
         rates: vec![1000, 5000],
-        warm_up: plan.pick(seconds(0.3), seconds(10.0)),
-        closed: plan.pick(seconds(0.3), seconds(4.0)),
+        warm_up: plan.pick(seconds(0.3), seconds(2.0)),
+        warm_up_of_kafka: plan.pick(seconds(0.3), seconds(10.0)),
+        slices: plan.pick(1, 4),
+        slice: plan.pick(seconds(0.3), seconds(1.0)),
         open: plan.pick(seconds(0.3), seconds(5.0)),
         rounds: plan.rounds(ROUNDS),
     };
     let mut results = Results::default();
-    for (index, &shape) in sizes.shapes.iter().enumerate() {
-        for &kind in plan.kinds() {
-            let mut server = servers::start(&plan.tools, kind, &[])?;
-            let mut load = stable_groups(&mut server, shape, sizes.connections[0])?;
-            let variants: &[Who] = if kind == Kind::Riparian { &[Who::Riparian] } else { &Who::KAFKAS };
-            for &who in variants {
-                if who == Who::KafkaWithoutWarmups {
-                    for number in 0..shape.groups {
-                        admin::set_group_config(&mut server, &shape.group_id(number), WARMUPS, "0")?;
-                    }
-                }
-                for &connections in &sizes.connections {
-                    load.connect_again(server.port(), connections)?;
-                    let rounds = measure(&sizes, &mut load, who, &|| server.cpu())?;
-                    results.0.insert((index, connections, who), rounds);
-                    check_refused(&mut load, &server)?;
-                }
-            }
-            if kind == Kind::Riparian {
-                measure_echoes(&sizes, index, &load, &mut results)?;
-            }
+    if plan.kinds().contains(&Kind::Riparian) {
+        measure(&sizes, sizes.warm_up, &mut ours_and_echoes(plan, &sizes)?, &mut results)?;
+    }
+    if plan.kinds().contains(&Kind::Kafka) {
+        for shape in 0..sizes.shapes.len() {
+            measure_kafka(plan, &sizes, shape, &mut results)?;
         }
     }
     Ok(section(plan, &sizes, &results))
 }
 
-fn measure_echoes(sizes: &Sizes, index: usize, load: &Load, results: &mut Results) -> Result<()> {
-    for (variant, who) in Variant::BOTH.into_iter().zip(Who::ECHOES) {
-        let echo = Echo::start(variant, load.answer_bytes())?;
-        for &connections in &sizes.connections {
-            let mut load = load.to_echo(echo.port, connections)?;
-            let rounds = measure(sizes, &mut load, who, &|| echo.cpu())?;
-            results.0.insert((index, connections, who), rounds);
+/// Our server and both echo servers for each shape, all at once: those that are compared take turns, so that a machine
+/// that becomes faster or slower meanwhile does so for all of them.
+fn ours_and_echoes(plan: &Plan, sizes: &Sizes) -> Result<Vec<Subject>> {
+    let mut subjects = Vec::new();
+    for (index, &shape) in sizes.shapes.iter().enumerate() {
+        let mut server = servers::start(&plan.tools, Kind::Riparian, &PATIENT)?;
+        let load = stable_groups(&mut server, shape, sizes.connections[0])?;
+        let (answer_bytes, echo_load) = (load.answer_bytes(), |port| load.to_echo(port, sizes.connections[0]));
+        let mut echoes = Vec::new();
+        for (variant, who) in Variant::BOTH.into_iter().zip(Who::ECHOES) {
+            let echo = Echo::start(variant, answer_bytes)?;
+            let load = echo_load(echo.port)?;
+            echoes.push(Subject { shape: index, who, load, process: Process::Echo(echo) });
+        }
+        subjects.push(Subject { shape: index, who: Who::Riparian, load, process: Process::Server(server) });
+        subjects.extend(echoes);
+    }
+    Ok(subjects)
+}
+
+fn measure_kafka(plan: &Plan, sizes: &Sizes, index: usize, results: &mut Results) -> Result<()> {
+    let shape = sizes.shapes[index];
+    let mut server = servers::start(&plan.tools, Kind::Kafka, &[])?;
+    let load = stable_groups(&mut server, shape, sizes.connections[0])?;
+    let mut subject = Subject { shape: index, who: Who::Kafka, load, process: Process::Server(server) };
+    for who in Who::KAFKAS {
+        if let (Who::KafkaWithoutWarmups, Process::Server(server)) = (who, &mut subject.process) {
+            for number in 0..shape.groups {
+                admin::set_group_config(server, &shape.group_id(number), WARMUPS, "0")?;
+            }
+        }
+        subject.who = who;
+        measure(sizes, sizes.warm_up_of_kafka, std::slice::from_mut(&mut subject), results)?;
+    }
+    Ok(())
+}
+
+fn measure(sizes: &Sizes, warm_up: Duration, subjects: &mut [Subject], results: &mut Results) -> Result<()> {
+    for &connections in &sizes.connections {
+        for subject in &mut *subjects {
+            subject.load.connect_again(subject.process.port(), connections)?;
+            subject.load.closed_loop(1, warm_up)?;
+        }
+        for _ in 0..sizes.rounds {
+            let costs = costs(sizes, subjects)?;
+            for (subject, (cpu_us, rate)) in subjects.iter_mut().zip(costs) {
+                let mut latencies = Vec::new();
+                for &rate in &sizes.rates {
+                    latencies.push(percentiles(&subject.load.open_loop(rate, sizes.open)?));
+                }
+                let told: Vec<String> = latencies.iter().map(|it| it.map(shown).join("/")).collect();
+                say(&format!(
+                    "{:?}, {}, {connections} connections: {} us each at {} per second; p50/p99/p999 us {}",
+                    subject.who,
+                    sizes.shapes[subject.shape],
+                    shown(cpu_us),
+                    shown(rate),
+                    told.join(", ")
+                ));
+                let rounds = results.0.entry((subject.shape, connections, subject.who)).or_default();
+                rounds.push(Round { cpu_us, rate, latencies });
+            }
+        }
+        for subject in &mut *subjects {
+            subject.check_refused()?;
         }
     }
     Ok(())
 }
 
-fn measure(sizes: &Sizes, load: &mut Load, who: Who, cpu: &dyn Fn() -> Result<Duration>) -> Result<Vec<Round>> {
-    load.closed_loop(1, sizes.warm_up)?;
-    let mut rounds = Vec::new();
-    for _ in 0..sizes.rounds {
-        let before = cpu()?;
-        let closed = load.closed_loop(1, sizes.closed)?;
-        let cpu_us = micros(cpu()? - before) / closed.heartbeats as f64;
-        let rate = closed.heartbeats as f64 / closed.wall.as_secs_f64();
-        let mut latencies = Vec::new();
-        for &rate in &sizes.rates {
-            latencies.push(percentiles(&load.open_loop(rate, sizes.open)?));
+/// Microseconds of processor time of a heartbeat, and heartbeats per second. Each subject has its slices of time, turn by
+/// turn.
+fn costs(sizes: &Sizes, subjects: &mut [Subject]) -> Result<Vec<(f64, f64)>> {
+    let mut sums = vec![(Duration::ZERO, Duration::ZERO, 0); subjects.len()];
+    for _ in 0..sizes.slices {
+        for (subject, (cpu, wall, heartbeats)) in subjects.iter_mut().zip(&mut sums) {
+            let before = subject.process.cpu()?;
+            let closed = subject.load.closed_loop(1, sizes.slice)?;
+            *cpu += subject.process.cpu()? - before;
+            *wall += closed.wall;
+            *heartbeats += closed.heartbeats;
         }
-        let told: Vec<String> = latencies.iter().map(|it| it.map(shown).join("/")).collect();
-        say(&format!(
-            "{who:?}: {} us each at {} per second; p50/p99/p999 us {}",
-            shown(cpu_us),
-            shown(rate),
-            told.join(", ")
-        ));
-        rounds.push(Round { cpu_us, rate, latencies });
     }
-    Ok(rounds)
+    let figures = |(cpu, wall, heartbeats): (Duration, Duration, u64)| {
+        let heartbeats = heartbeats as f64;
+        (micros(cpu) / heartbeats, heartbeats / wall.as_secs_f64())
+    };
+    Ok(sums.into_iter().map(figures).collect())
 }
 
 fn percentiles(measured: &Measured) -> [f64; 3] {
     [50.0, 99.0, 99.9].map(|percent| micros(measured.latencies.at(percent)))
-}
-
-fn check_refused(load: &mut Load, server: &Server) -> Result<()> {
-    let refused = load.take_refused();
-    anyhow::ensure!(refused.is_empty(), "{} refused heartbeats at rest: {}", server.kind().name(), by_code(&refused));
-    Ok(())
 }
 
 fn section(plan: &Plan, sizes: &Sizes, results: &Results) -> Section {
@@ -168,7 +248,13 @@ fn section(plan: &Plan, sizes: &Sizes, results: &Results) -> Section {
             "Kafka as it is shipped, and with `streams.num.warmup.replicas=0` set on the groups.",
         ],
     );
-    section.note(format!("Medians of {} rounds.", sizes.rounds));
+    section.note(format!(
+        "Our servers and the echo servers of all rows take turns of {} s, {} in a round; Kafka's brokers come \
+         after them. Medians of {} rounds.",
+        sizes.slice.as_secs_f64(),
+        sizes.slices,
+        sizes.rounds
+    ));
     section.table(cost_table(sizes, results));
     for (at, &rate) in sizes.rates.iter().enumerate() {
         section.table(latency_table(sizes, results, at, rate));
