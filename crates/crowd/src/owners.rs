@@ -41,6 +41,12 @@ impl Owners {
         }
     }
 
+    /// Who has this task.
+    pub fn owner(&self, task: i32) -> Option<usize> {
+        let owner = usize::try_from(task).ok().and_then(|task| self.owner.get(task))?;
+        (*owner != NOBODY).then_some(*owner as usize)
+    }
+
     pub fn all_owned(&self) -> bool {
         self.owned == self.owner.len()
     }
