@@ -108,9 +108,10 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
     own(
         "riparian.pattern.bytes.max",
         Kind::Int { min: 1024, max: 1_048_576 },
-        "16384",
+        "4096",
         "Most bytes that one source pattern of a streams group may take once it is compiled; an ordinary one takes a few \
-         hundred. A topology with a larger one is refused.",
+         hundred. The larger one is, the longer it takes to match the topics that there are. A topology with a larger one \
+         is refused.",
     )
     .unit(Unit::Bytes),
     own(
