@@ -9,8 +9,7 @@ use super::{Problem, cases::Named};
 pub(super) const LIST: &str = "tests/rules.md";
 const SCRIPTS: &str = "tests/scripts/";
 /// What a rule may wait for: whole parts that are not there yet.
-const WAITS: [&str; 6] =
-    ["authorization", "consumer groups", "several brokers", "topology descriptions", "transactions", "warm-ups"];
+const WAITS: [&str; 5] = ["authorization", "consumer groups", "several brokers", "transactions", "warm-ups"];
 /// How a remark about a step begins that crosses another one.
 const RACED: &str = "# Raced: ";
 
@@ -97,7 +96,7 @@ mod tests {
             [
                 "tests/rules.md:8: there is no test or script gone.txt; name one",
                 "tests/rules.md:9: nothing shows this rule; name a script or a test, or what it waits for: \
-                 authorization, consumer groups, several brokers, topology descriptions, transactions, warm-ups",
+                 authorization, consumer groups, several brokers, transactions, warm-ups",
                 "tests/rules.md:11: a row has two columns: the rule, and what shows it",
                 "tests/scripts/lone.txt: shows no rule of tests/rules.md; name it beside the one that it shows",
                 "tests/scripts/lone.txt: nothing is refused and nothing raced; add such a step, or say `# Raced: ..` \

@@ -33,12 +33,13 @@ use crate::{
 };
 
 /// Scripts of the servers about topics and settings, and about what is refused before a group hears of it.
-const NOT_ABOUT_GROUPS: [&str; 11] = [
+const NOT_ABOUT_GROUPS: [&str; 12] = [
     "admin-refused",
     "admin-settings",
     "admin-topics",
     "classic-versions",
     "configs",
+    "odd-commits",
     "offsets-metadata",
     "offsets-unknown",
     "offsets-versions",
