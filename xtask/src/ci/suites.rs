@@ -63,6 +63,7 @@ const PEER: &str = "peer";
 
 /// Conformance targets about our own binary, where another broker has nothing to show, and the one that starts both.
 const OURS_ONLY: &[&str] = &[
+    "admin",
     "differential",
     "field_cases",
     "ghosts",
@@ -85,6 +86,7 @@ const SHARING: &[&str] = &[
     "conformance-peer-fast",
     "conformance-client-versions",
     "conformance-mutated-heartbeats",
+    "conformance-admin",
     "conformance-tools",
     "simulation-finds-bugs",
     "conformance-producer",
