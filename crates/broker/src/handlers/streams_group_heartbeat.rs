@@ -3,6 +3,7 @@
 //! What concerns topic names and rights is checked here, everything else in the machine. Internal topics that are
 //! missing are created without asking for rights beyond those of the topics themselves.
 //! Gaps: task offsets are kept, but no warm-up tasks are handed out.
+//! Rights to the topics that patterns stand for are not asked about: they are not known here.
 
 use std::borrow::Cow;
 

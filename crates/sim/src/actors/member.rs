@@ -4,6 +4,8 @@
 //! It runs a new task as soon as it is told to, and goes on with one that it has to give back until it has stopped,
 //! which takes a while.
 
+mod nodes;
+
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
@@ -56,6 +58,7 @@ pub(crate) struct Member {
     interval_ms: u64,
     heartbeat: Option<i32>,
     commit: Option<(i32, Vec<Committed>)>,
+    description: Option<i32>,
     last_error: Option<i16>,
 }
 
@@ -109,6 +112,7 @@ impl Member {
             interval_ms: core.options.heartbeat_interval_ms,
             heartbeat: None,
             commit: None,
+            description: None,
             last_error: None,
         }
     }
@@ -242,6 +246,7 @@ impl Member {
 
     fn lost(&mut self, core: &mut Core) {
         let had_heartbeat = self.heartbeat.take().is_some();
+        self.description = None;
         self.commit = None;
         if had_heartbeat && self.is_up {
             self.must_report = true;
@@ -270,6 +275,7 @@ impl Member {
         core.records.told(&self.group.name, epoch);
         self.epoch = epoch;
         self.endpoint_epoch = response.endpoint_information_epoch;
+        let is_to_describe = response.topology_description_required;
         self.interval_ms = u64::try_from(response.heartbeat_interval_ms).unwrap_or(0).max(50);
         if let Some(active) = response.active_tasks {
             let told = Tasks {
@@ -295,6 +301,9 @@ impl Member {
             }
         }
         self.timer(core, self.interval_ms, BEAT);
+        if is_to_describe {
+            self.describe_topology(core);
+        }
     }
 
     /// It has stopped what it was told to give back, and says so at once.
@@ -473,6 +482,9 @@ impl Actor for Member {
         if self.heartbeat == Some(correlation) {
             self.heartbeat = None;
             self.on_heartbeat(core, reply);
+        } else if self.description == Some(correlation) {
+            self.description = None;
+            self.on_described(core, reply);
         } else if self.commit.as_ref().is_some_and(|(commit, _)| *commit == correlation)
             && let Some((_, written)) = self.commit.take()
         {
