@@ -16,6 +16,7 @@ const LIMIT_MS: u64 = 30_000;
 const AGAIN_AFTER_MS: u64 = 5;
 const REBALANCE_TIMEOUT_MS: i32 = 1000;
 const STATUS_MISSING_SOURCE_TOPICS: i8 = 1;
+const UNKNOWN_MEMBER_ID: i16 = 25;
 /// COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 const NOT_YET: [i16; 3] = [14, 15, 16];
 
@@ -45,11 +46,12 @@ fn find_coordinator(transport: &mut impl Transport) -> Result<i16, String> {
     if found != 0 {
         return Ok(found);
     }
-    // Known does not mean loaded. Classic groups are always served.
+    // Known does not mean loaded. Classic groups are always served; a broker of Kafka that is still loading says that
+    // all is well, and one that has loaded does not know the member.
     let beat = HeartbeatRequest { group_id: "g".into(), member_id: "m".into(), generation_id: 1, ..Default::default() };
     let answer = transport.call(&beat, None)?;
     let code = answer.decode::<HeartbeatRequest<'_>>().map_err(|error| error.to_string())?.error_code;
-    Ok(if NOT_YET.contains(&code) { code } else { 0 })
+    Ok(if code == UNKNOWN_MEMBER_ID { 0 } else { code.max(1) })
 }
 
 fn heartbeat<T>(
