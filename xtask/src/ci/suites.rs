@@ -65,6 +65,7 @@ const PEER: &str = "peer";
 const OURS_ONLY: &[&str] = &[
     "admin",
     "differential",
+    "exchange",
     "field_cases",
     "ghosts",
     "instructions",
@@ -87,6 +88,7 @@ const SHARING: &[&str] = &[
     "conformance-client-versions",
     "conformance-mutated-heartbeats",
     "conformance-admin",
+    "conformance-exchange",
     "conformance-tools",
     "simulation-finds-bugs",
     "conformance-producer",
