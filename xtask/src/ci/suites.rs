@@ -87,6 +87,7 @@ const SHARING: &[&str] = &[
     "conformance-peer-fast",
     "conformance-client-versions",
     "conformance-mutated-heartbeats",
+    "conformance-rolling",
     "conformance-admin",
     "conformance-exchange",
     "conformance-tools",
