@@ -10,7 +10,7 @@ use alloc::{
 };
 
 use riparian_types::{
-    GroupEpoch, GroupId, HashSeed, MemberId, MonoMillis, Now, Offset, PartitionCount, TopicName, TopicSummary,
+    GroupEpoch, GroupId, HashSeed, MemberId, MonoMillis, Now, Offset, PartitionCount, Prng, TopicName, TopicSummary,
     TopicsView, Uuid, WallMillis,
     machine::{Decision, Machine, RecordContext, Waiter},
 };
@@ -27,6 +27,8 @@ use crate::{
 
 /// When every test begins; the monotonic clock starts elsewhere than the wall clock.
 const START_MS: u64 = 1_000_000;
+/// In how many ways a log is read that is compacted in part.
+const PARTLY_COMPACTED: usize = 3;
 const WALL_AHEAD_MS: i64 = 1_700_000_000_000;
 
 /// Kafka 4.4.0's defaults.
@@ -76,6 +78,8 @@ pub(crate) struct Driver {
     pub(crate) soft: GroupSoft,
     pub(crate) now_ms: u64,
     pub(crate) log: Vec<Record>,
+    /// Where batches begin in it.
+    batches: Vec<usize>,
     topics: BTreeMap<TopicName, TopicSummary>,
     topic_ids: u64,
     topics_as_of: i64,
@@ -109,6 +113,7 @@ impl Driver {
             soft: GroupSoft::default(),
             now_ms: START_MS,
             log: Vec::new(),
+            batches: Vec::new(),
             topics: BTreeMap::new(),
             topic_ids: 0,
             topics_as_of: 0,
@@ -234,6 +239,7 @@ impl Driver {
     }
 
     fn carry_out(&mut self, waiter: Waiter, decision: Decision<GroupMachine>) -> Step {
+        self.batches.push(self.log.len());
         for record in &decision.records {
             let result = self.machine.apply(&context(self.log.len()), record);
             assert_eq!(result, Ok(()), "{record:?}");
@@ -304,8 +310,21 @@ impl Driver {
 
     /// A replay of the log, as it is and compacted, gives the state that there is.
     pub(crate) fn check_replay(&self) {
+        let length = self.log.len();
         assert_eq!(replay(&self.machine, &self.log), self.machine, "replay of the whole log");
-        assert_eq!(replay(&self.machine, &compacted(&self.log)), self.machine, "replay of the compacted log");
+        let compacted_whole = compacted(&self.log, length, length);
+        assert_eq!(replay(&self.machine, &compacted_whole), self.machine, "replay of the compacted log");
+        let mut luck = Prng::new(length as u64);
+        for _ in 0..PARTLY_COMPACTED {
+            // No cleaner comes between two records of a batch.
+            let mut place = || self.batches.get(luck.below(self.batches.len() as u64) as usize).copied().unwrap_or(0);
+            let (one, other) = (place(), place());
+            let (cleaned, buried) = (one.max(other), one.min(other));
+            let log = compacted(&self.log, cleaned, buried);
+            let what =
+                format!("replay of the log compacted up to {cleaned} of {length}, without tombstones up to {buried}");
+            assert_eq!(replay(&self.machine, &log), self.machine, "{what}");
+        }
     }
 
     /// The answer tells what the records say.
@@ -345,14 +364,16 @@ fn replay(like: &GroupMachine, log: &[Record]) -> GroupMachine {
     machine
 }
 
-/// The last value of each key, without tombstones.
-fn compacted(log: &[Record]) -> Vec<Record> {
+/// What a cleaner leaves that has come so far (M-21): of the records before that the last of each key, in their order, the
+/// older tombstones among them gone; and all that follow. What a record builds on may be missing.
+fn compacted(log: &[Record], cleaned: usize, buried: usize) -> Vec<Record> {
     let mut last = BTreeMap::new();
-    for (index, record) in log.iter().enumerate() {
+    for (index, record) in log[..cleaned].iter().enumerate() {
         last.insert(key(record), index);
     }
     let kept: BTreeSet<usize> = last.into_values().collect();
-    kept.into_iter().map(|index| log[index].clone()).filter(|record| !is_tombstone(record)).collect()
+    let is_left = |index: &usize| *index >= buried || !is_tombstone(&log[*index]);
+    kept.into_iter().filter(is_left).chain(cleaned..log.len()).map(|index| log[index].clone()).collect()
 }
 
 fn key(record: &Record) -> (String, String) {
