@@ -12,7 +12,8 @@ pub use riparian_group::{
     classic::ClassicGroupState,
     reply::GroupState,
     telemetry::{
-        CensusPage, GroupKindReading, GroupLimit, GroupReading, GroupTelemetry, StreamsReading, TaskCounts, Totals,
+        CensusPage, Gone, GroupKindReading, GroupLimit, GroupReading, GroupTelemetry, StreamsReading, TaskCounts,
+        Totals,
     },
 };
 use riparian_log::Appended;

@@ -36,6 +36,35 @@ struct Shared {
     streams_rebalances: Counter,
     classic_rebalances: Counter,
     limit_hits: [Counter; GroupLimit::ALL.len()],
+    gone: [[Counter; Gone::ALL.len()]; 2],
+}
+
+/// Why a member is in its group no more. One whose place another takes under the same instance id is not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// It said so, or an operator did.
+    Left,
+    /// It was not heard of for a session.
+    Session,
+    /// It did not give back its tasks, or did not join or ask for its assignment, in the time of a rebalance.
+    Rebalance,
+    /// Its process is back without it (`riparian.fence.restarted.processes`).
+    Restarted,
+}
+
+impl Gone {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Left, Self::Session, Self::Rebalance, Self::Restarted];
+
+    /// Its name in the metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::Session => "session",
+            Self::Rebalance => "rebalance",
+            Self::Restarted => "restarted",
+        }
+    }
 }
 
 /// A limit that the machines enforce. Whoever adds one counts here how often it is hit.
@@ -128,6 +157,16 @@ impl GroupTelemetry {
     /// New generations of classic groups.
     pub fn classic_rebalances(&self) -> &Counter {
         &self.0.classic_rebalances
+    }
+
+    /// Members of streams groups that are gone.
+    pub fn gone_from_streams(&self, why: Gone) -> &Counter {
+        &self.0.gone[0][why as usize]
+    }
+
+    /// Members of classic groups that are gone.
+    pub fn gone_from_classic(&self, why: Gone) -> &Counter {
+        &self.0.gone[1][why as usize]
     }
 
     /// How often a limit was hit.

@@ -23,7 +23,7 @@ use crate::{
     record::{ClassicGroupValue, Record},
     reply::{ClassicJoinError, ClassicJoinRefusal, ClassicJoinReply, ClassicMemberError, Reply},
     soft::GroupSoft,
-    telemetry::GroupLimit,
+    telemetry::{Gone, GroupLimit},
     timers::Timer,
 };
 
@@ -134,7 +134,7 @@ impl Work<'_> {
         if !self.accepts(&join.member_id) {
             self.config.telemetry.hit(GroupLimit::ClassicGroupSize);
             // Also one that was let in before the limit was lowered.
-            self.remove(&join.member_id);
+            self.remove(&join.member_id, Gone::Left);
             self.forget_pending(&join.member_id);
             self.refuse_join(waiter, MemberId::default(), ClassicJoinError::GroupMaxSizeReached);
             self.complete_join_if_all();

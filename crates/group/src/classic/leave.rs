@@ -12,6 +12,7 @@ use crate::{
     machine::GroupMachine,
     reply::{ClassicMemberError, Reply},
     soft::GroupSoft,
+    telemetry::Gone,
 };
 
 impl GroupMachine {
@@ -64,14 +65,14 @@ impl Work<'_> {
         if member_id.is_empty() {
             // An operator knows static members by their names only.
             let holder = instance.and_then(|instance| self.group.static_members.get(instance)).cloned();
-            self.remove(&holder.ok_or(ClassicMemberError::UnknownMemberId)?);
+            self.remove(&holder.ok_or(ClassicMemberError::UnknownMemberId)?, Gone::Left);
             return Ok(());
         }
         if self.forget_pending(member_id) {
             return Ok(());
         }
         self.check(member_id, instance)?;
-        self.remove(member_id);
+        self.remove(member_id, Gone::Left);
         Ok(())
     }
 }

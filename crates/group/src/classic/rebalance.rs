@@ -33,6 +33,7 @@ use crate::{
     record::Record,
     reply::{ClassicJoinError, ClassicJoinRefusal, ClassicJoinReply, ClassicMemberError, ClassicSyncReply, Reply},
     soft::GroupSoft,
+    telemetry::Gone,
     timers::{Timer, Timers},
 };
 
@@ -118,7 +119,7 @@ impl GroupMachine {
             work.group.sync_timer = None;
             let missing = core::mem::take(&mut work.group.pending_syncs);
             if !missing.is_empty() {
-                missing.iter().for_each(|member_id| work.remove(member_id));
+                missing.iter().for_each(|member_id| work.remove(member_id, Gone::Rebalance));
                 work.prepare();
             }
         });
@@ -146,7 +147,7 @@ impl GroupMachine {
                 && !member.is_excused()
                 && !planted::is_in(Bug::ClassicSessionsWithoutEnd)
             {
-                work.remove(member_id);
+                work.remove(member_id, Gone::Session);
                 work.go_on();
             }
         });
@@ -163,7 +164,7 @@ impl GroupMachine {
                 // Nobody can ever ask for the place of a member whose id nobody knows.
                 if member.is_new && !member.knows_id && member.instance_id.is_none() {
                     let member_id = member_id.clone();
-                    work.remove(&member_id);
+                    work.remove(&member_id, Gone::Left);
                     work.go_on();
                 }
             }
@@ -232,7 +233,7 @@ impl Work<'_> {
         let is_missing = |member: &LiveMember| !member.is_joining() && member.instance_id.is_none();
         let missing = self.group.members.iter().filter(|(_, member)| is_missing(member));
         let missing: Vec<MemberId> = missing.map(|(member_id, _)| member_id.clone()).collect();
-        missing.iter().for_each(|member_id| self.remove(member_id));
+        missing.iter().for_each(|member_id| self.remove(member_id, Gone::Rebalance));
         if !self.group.members.is_empty() && !self.group.elect_leader() {
             // Only static members are left, and none of them is back: they have until their sessions end. Members may
             // ask for no time at all, which must not make this look again without end.
@@ -306,8 +307,9 @@ impl Work<'_> {
     }
 
     /// Removes a member; whatever it waits for will not come.
-    pub(super) fn remove(&mut self, member_id: &MemberId) {
+    pub(super) fn remove(&mut self, member_id: &MemberId, why: Gone) {
         let Some(mut member) = self.group.remove(member_id) else { return };
+        self.config.telemetry.gone_from_classic(why).increment();
         member.session.end(self.timers, || Timer::ClassicSession(self.group_id.clone(), member_id.clone()));
         if let Some(waiter) = member.take_join() {
             self.refuse_join(waiter, MemberId::default(), ClassicJoinError::UnknownMemberId);

@@ -21,6 +21,7 @@ use crate::{
     record::Record,
     soft::{GroupSoft, Link, SoftGroup, SoftMember},
     streams::group::{Member, StreamsGroup},
+    telemetry::Gone,
     timers::Timer,
 };
 
@@ -81,6 +82,7 @@ impl GroupMachine {
         for ghost in &ghosts {
             group.member_tombstones(group_id, ghost, &mut decision.records);
             soft_group.on_member_gone(&mut soft.timers, group_id, ghost, false);
+            self.config.telemetry.gone_from_streams(Gone::Restarted).increment();
         }
         let epoch = GroupEpoch(group.epoch.0.saturating_add(1));
         decision.records.push(Record::StreamsGroupMetadata(group_id.clone(), Some(group.metadata_at(epoch))));

@@ -17,6 +17,7 @@ use crate::{
         membership::{fenced_instance, unknown_instance, unknown_member},
     },
     tasks::Holdings,
+    telemetry::Gone,
 };
 
 /// An instance that is closed leaves thread by thread. A target for the first of them would keep the right one from being
@@ -59,6 +60,7 @@ pub(super) fn leave(
         }
     } else {
         machine.fence(group, soft, now, group_id, member_id, &mut records);
+        machine.config.telemetry.gone_from_streams(Gone::Left).increment();
     }
     let reply = StreamsHeartbeatReply {
         member_id: member_id.clone(),
@@ -132,7 +134,7 @@ impl GroupMachine {
         if !member.session.is_over(&mut soft.timers, now.mono, timer) {
             return Decision::nothing();
         }
-        self.fence_member(soft, now, &group_id, &member_id, |_| true)
+        self.fence_member(soft, now, &group_id, &member_id, Gone::Session, |_| true)
     }
 
     /// The member was to give back its tasks by now: it is fenced unless it moved on.
@@ -145,7 +147,7 @@ impl GroupMachine {
     ) -> Decision<Self> {
         let member = soft.groups.get_mut(group_id).and_then(|soft_group| soft_group.members.get_mut(member_id));
         let Some(epoch) = member.and_then(|member| member.take_rebalance_epoch()) else { return Decision::nothing() };
-        self.fence_member(soft, now, group_id, member_id, |progress| progress.epoch == epoch)
+        self.fence_member(soft, now, group_id, member_id, Gone::Rebalance, |progress| progress.epoch == epoch)
     }
 
     fn fence_member(
@@ -154,6 +156,7 @@ impl GroupMachine {
         now: Now,
         group_id: &GroupId,
         member_id: &MemberId,
+        why: Gone,
         applies: impl Fn(&Progress) -> bool,
     ) -> Decision<Self> {
         let mut decision = Decision::nothing();
@@ -162,6 +165,7 @@ impl GroupMachine {
             && group.members.get(member_id).is_some_and(|member| applies(&member.progress))
         {
             self.fence(group, soft, now, group_id, member_id, &mut decision.records);
+            self.config.telemetry.gone_from_streams(why).increment();
         }
         decision
     }

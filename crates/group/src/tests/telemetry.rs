@@ -11,7 +11,7 @@ use super::{
 use crate::{
     command::{Command, OffsetCommit, OffsetToCommit},
     reply::{GroupState, Reply},
-    telemetry::{Census, CensusPage, GroupKindReading, StreamsReading, TaskCounts, Totals},
+    telemetry::{Census, CensusPage, Gone, GroupKindReading, StreamsReading, TaskCounts, Totals},
 };
 
 fn census(driver: &mut Driver, after: Option<GroupId>, singly_max: usize, steps_max: usize) -> CensusPage {
@@ -80,6 +80,13 @@ fn time_is_booked_to_the_state_that_a_group_was_in() {
     assert_eq!(reading.rebalances, 1, "an empty group is not rebalanced");
     let shared = driver.machine.config.telemetry.clone();
     assert_eq!((shared.streams_rebalances().get(), shared.assignments().read().count()), (1, 1));
+    assert_eq!(Gone::ALL.map(|why| shared.gone_from_streams(why).get()), [1, 0, 0, 0]);
+    // Another one falls silent.
+    let mut silent = Client::default();
+    let join = silent.join("g", "silent", topology("0: in"));
+    send(&mut driver, &mut silent, join);
+    driver.advance(60_000);
+    assert_eq!(Gone::ALL.map(|why| shared.gone_from_streams(why).get()), [1, 1, 0, 0]);
     // After a restart nobody knows what was before.
     driver.restart();
     driver.advance(5);

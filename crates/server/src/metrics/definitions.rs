@@ -78,6 +78,8 @@ definitions! {
         "Groups without metrics of their own because there are more than riparian.metrics.groups.max";
     REBALANCES_ALL = "riparian_rebalances" Counter ["type"]
         "New target assignments of streams groups, new generations of classic groups, while there are members";
+    MEMBERS_GONE = "riparian_members_gone" Counter ["type" "reason"]
+        "Members that are in their group no more: left; not heard of for a session; not done in the time of a rebalance; restarted (their process is back without them)";
     ASSIGNMENT_TIME = "riparian_assignment" Histogram Seconds [] "How long it took to compute a target assignment";
     ASSIGNMENT_FAILURES = "riparian_assignment_failures" Counter [] "Target assignments that could not be computed; the group keeps the last one";
     GROUP_STATE = "riparian_group_state" Gauge ["group" "type" "state"] "1 for the state that the group is in";

@@ -8,8 +8,8 @@ use prometheus_client::{
     metrics::MetricType,
 };
 use riparian_broker::telemetry::{
-    ClassicGroupState, ClientLogs, GroupKindReading, GroupReading, GroupState, LogCounters, LogKind, ShardReading,
-    ShardState, StreamsReading, TaskCounts,
+    ClassicGroupState, ClientLogs, Gone, GroupKindReading, GroupReading, GroupState, LogCounters, LogKind,
+    ShardReading, ShardState, StreamsReading, TaskCounts,
 };
 use riparian_protocol::ErrorCode;
 use riparian_types::telemetry::{Counter, Histogram, HistogramReading};
@@ -223,6 +223,15 @@ impl Writer<'_> {
         self.family(&define::REBALANCES_ALL, |family| {
             family.whole(&[STREAMS], counted.streams_rebalances().get())?;
             family.whole(&[CLASSIC], counted.classic_rebalances().get())
+        })?;
+        self.family(&define::MEMBERS_GONE, |family| {
+            for why in Gone::ALL {
+                family.whole(&[STREAMS, why.name()], counted.gone_from_streams(why).get())?;
+                if why != Gone::Restarted {
+                    family.whole(&[CLASSIC, why.name()], counted.gone_from_classic(why).get())?;
+                }
+            }
+            Ok(())
         })?;
         self.family(&define::ASSIGNMENT_TIME, |family| family.histogram(&[], &counted.assignments().read()))?;
         self.one(&define::ASSIGNMENT_FAILURES, counted.assignment_failures().get())?;
