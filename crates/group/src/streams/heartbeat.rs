@@ -149,7 +149,7 @@ pub(super) fn beat(
     let wanted = ToConfigure { group_id: &group_id, topology: &topology, ids: &ids, topics };
     let configured = refresh::configure(machine, &soft.groups, with_topology, &mut soft.caches, wanted)?;
     if group.topology.is_none() || is_replaced {
-        let room = machine.check_room_for_matches(configured.matched);
+        let room = machine.check_room_for_matches(configured.matched, soft.caches.matches.of_group(&group_id));
         room.map_err(|NoRoom(text)| StreamsHeartbeatError::GroupMaxSizeReached(text))?;
     }
     if configured.is_ready() {

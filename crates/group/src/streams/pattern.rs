@@ -7,7 +7,7 @@
 //! A pattern that the server keeps is compiled once, however many groups have it, and knows nothing of topics that exist:
 //! that is [`super::resolve`].
 
-use alloc::{borrow::ToOwned, format, string::String};
+use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -39,6 +39,12 @@ impl Pattern {
     /// A pattern that must be right and small.
     pub(crate) fn check(text: &str, bytes_max: usize) -> Result<(), PatternError> {
         compile(text, bytes_max).map(|_| ())
+    }
+
+    /// Whether these, each of which is right, take no more than so many bytes together.
+    pub(crate) fn fit_together<'a>(texts: impl Iterator<Item = &'a String>, bytes_max: usize) -> bool {
+        let translated: Result<Vec<String>, String> = texts.map(|text| translate::translate(text)).collect();
+        translated.is_ok_and(|all| build(&all.join("|"), bytes_max).is_ok())
     }
 
     /// A pattern of a record: if it can't be used, it matches nothing and can say why.
@@ -76,7 +82,11 @@ fn compile(text: &str, bytes_max: usize) -> Result<Regex, PatternError> {
         return Err(PatternError::Syntax(format!("it has {length} characters; at most {PATTERN_LENGTH_MAX} may be")));
     }
     let translated = translate::translate(text).map_err(PatternError::Syntax)?;
-    let mut builder = RegexBuilder::new(&translated);
+    build(&translated, bytes_max)
+}
+
+fn build(translated: &str, bytes_max: usize) -> Result<Regex, PatternError> {
+    let mut builder = RegexBuilder::new(translated);
     builder.unicode(false).size_limit(bytes_max).build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => PatternError::TooLarge,
         other => PatternError::Syntax(format!("it is not understood: {other}")),
@@ -85,7 +95,7 @@ fn compile(text: &str, bytes_max: usize) -> Result<Regex, PatternError> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
+    use alloc::{format, string::String, vec::Vec};
 
     use super::{Pattern, PatternError};
 
@@ -152,6 +162,7 @@ mod tests {
         check_refused(r"\07", r"\0 is not supported");
         check_refused(r"\p{IsGreek}", r"\p{IsGreek} is not supported");
         check_refused("größe", "topic names have ASCII characters only");
+        check_refused(r"[\Qa\E-z]", r"at character 6: a range from \Q..\E is not supported");
         check_refused(r"\u00e4", "topic names have ASCII characters only");
     }
 
@@ -175,5 +186,16 @@ mod tests {
     fn a_pattern_takes_no_more_than_it_may() {
         assert_eq!(Pattern::check("(((a{100}){100}){100}){100}", 1 << 14), Err(PatternError::TooLarge));
         assert_eq!(Pattern::check("[a-z]{1,50}-(eu|us|ap)[.]v[0-9]+", 1 << 14), Ok(()));
+    }
+
+    #[test]
+    fn patterns_take_no_more_together_than_they_may() {
+        let fit = |count: usize, suffix: &str| {
+            let texts: Vec<String> = (0..count).map(|index| format!("region{index}{suffix}")).collect();
+            Pattern::fit_together(texts.iter(), 1 << 14)
+        };
+        assert_eq!([fit(30, ".*"), fit(60, ".*")], [true, false]);
+        assert_eq!([fit(15, "-.*-orders[.]v[0-9]+"), fit(30, "-.*-orders[.]v[0-9]+")], [true, false]);
+        assert_eq!([fit(1, "(.*x){10}y"), fit(12, "(.*x){10}y")], [true, false]);
     }
 }

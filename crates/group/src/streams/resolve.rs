@@ -35,6 +35,11 @@ use crate::{
 /// The source topics that a subtopology may read: what a copartition group can refer to.
 const SOURCE_TOPICS_MAX: usize = i16::MAX as usize;
 
+/// The patterns that a topology may bring. Each is matched against all topics before anybody else is answered.
+const PATTERNS_OF_TOPOLOGY_MAX: usize = 100;
+/// How many times as much as one all patterns of a topology may take.
+const TOGETHER: usize = 4;
+
 /// The patterns of all groups, and who has each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KnownPatterns(BTreeMap<String, KnownPattern>);
@@ -162,6 +167,11 @@ impl Matches {
         self.total = self.total - before.unwrap_or(0) + topics;
     }
 
+    /// How many topics the patterns of this group stand for.
+    pub(crate) fn of_group(&self, group_id: &GroupId) -> usize {
+        self.by_group.get(group_id).copied().unwrap_or(0)
+    }
+
     /// How many topics the patterns of all groups stand for.
     pub(crate) const fn total(&self) -> usize {
         self.total
@@ -260,6 +270,20 @@ impl GroupMachine {
     /// Refuses patterns of a topology that can't be used, or for which there is no room.
     pub(crate) fn check_patterns(&self, heartbeat: &StreamsHeartbeat) -> Result<(), StreamsHeartbeatError> {
         let Some(topology) = &heartbeat.topology else { return Ok(()) };
+        let group = self.groups.get(&heartbeat.group_id).and_then(|group| group.streams());
+        let before: BTreeSet<&String> =
+            group.and_then(|group| group.topology.as_deref()).into_iter().flat_map(Topology::patterns).collect();
+        let after: BTreeSet<&String> = topology.patterns().collect();
+        // What was accepted once is, whatever the limits are by now.
+        if after.is_subset(&before) {
+            return Ok(());
+        }
+        if after.len() > PATTERNS_OF_TOPOLOGY_MAX {
+            return Err(StreamsHeartbeatError::InvalidTopology(format!(
+                "The topology has {} source patterns; at most {PATTERNS_OF_TOPOLOGY_MAX} may be.",
+                after.len()
+            )));
+        }
         let mut unknown = BTreeSet::new();
         for subtopology in &topology.subtopologies {
             for text in &subtopology.source_topic_regex {
@@ -283,7 +307,19 @@ impl GroupMachine {
             }
         }
         let limits = &self.config.limits;
-        let count = u32::try_from(unknown.len()).unwrap_or(u32::MAX).saturating_add(limits.patterns.get());
+        let max = limits.pattern_bytes_max.saturating_mul(TOGETHER);
+        if !Pattern::fit_together(after.iter().copied(), max) {
+            self.config.telemetry.hit(GroupLimit::PatternBytes);
+            return Err(StreamsHeartbeatError::InvalidTopology(format!(
+                "The source patterns of the topology take more than {max} bytes together ({TOGETHER} times \
+                 riparian.pattern.bytes.max)."
+            )));
+        }
+        // Those that the group would have no more make room, if nobody else has them.
+        let is_freed = |text: &&&String| !after.contains(**text) && self.patterns.groups(text).count() == 1;
+        let freed = u32::try_from(before.iter().filter(is_freed).count()).unwrap_or(u32::MAX);
+        let others = limits.patterns.get().saturating_sub(freed);
+        let count = u32::try_from(unknown.len()).unwrap_or(u32::MAX).saturating_add(others);
         if unknown.is_empty() || count <= limits.patterns_max {
             return Ok(());
         }
@@ -296,10 +332,10 @@ impl GroupMachine {
         )))
     }
 
-    /// Whether a new topology may stand for so many topics.
-    pub(crate) fn check_room_for_matches(&self, matched: usize) -> Result<(), NoRoom> {
+    /// Whether a new topology may stand for so many topics, where the one that it replaces stands for `before`.
+    pub(crate) fn check_room_for_matches(&self, matched: usize, before: usize) -> Result<(), NoRoom> {
         let limits = &self.config.limits;
-        let others = limits.pattern_matches.get();
+        let others = limits.pattern_matches.get().saturating_sub(u32::try_from(before).unwrap_or(u32::MAX));
         let matched = u32::try_from(matched).unwrap_or(u32::MAX);
         if matched == 0 || others.saturating_add(matched) <= limits.pattern_matches_max {
             return Ok(());

@@ -176,6 +176,11 @@ fn patterns_and_what_they_stand_for_are_limited() {
     check(&mut driver, "h", "0: *a1 *a2", "have 1 source patterns and may have no more than 2 (riparian.patterns.max)");
     let text = "match 3 topics, those of other groups 3; together they may match 5 (riparian.pattern.matches.max)";
     check(&mut driver, "h", "0: *a.*", text);
+    // Nor is one topology to take all the time that there is.
+    let many: String = (0..101).map(|index| format!(" *a{index}")).collect();
+    check(&mut driver, "h", &format!("0:{many}"), "The topology has 101 source patterns; at most 100 may be.");
+    let large: String = (0..20).map(|index| format!(" *(.*x){{8}}{index}")).collect();
+    check(&mut driver, "h", &format!("0:{large}"), "take more than 16384 bytes together");
     // What grows is not refused, and what goes makes room.
     driver.change_topics(&[("a4", 1), ("a5", 1), ("a6", 1)]);
     let mut client = Client::default();
@@ -190,4 +195,29 @@ fn patterns_and_what_they_stand_for_are_limited() {
     driver.command(|waiter| Command::DeleteGroup(waiter, "g".into()));
     send(&mut driver, "h", &mut Member::default(), Some("0: *a1 *a2"));
     assert!(driver.machine.next_deadline(&driver.soft).is_some());
+}
+
+/// The next topology of a group takes the place of the one before.
+#[test]
+fn what_a_group_had_makes_room_for_its_next_topology() {
+    let limits = GroupLimits { patterns_max: 3, pattern_matches_max: 5, ..GroupLimits::none() };
+    let mut driver = Driver::new(GroupConfig { limits, ..server() });
+    driver.change_topics(&[("a1", 1), ("a2", 1), ("a3", 1), ("b1", 1), ("b2", 1), ("b3", 1)]);
+    let start_and_stop = |driver: &mut Driver, group: &str, script: &str| {
+        let mut member = Member::default();
+        send(driver, group, &mut member, Some(script));
+        let mut leave = member.client.heartbeat(group, "m");
+        leave.member_epoch = riparian_types::MemberEpoch::LEAVE;
+        driver.command(|waiter| Command::StreamsHeartbeat(waiter, leave.into()));
+    };
+    start_and_stop(&mut driver, "g", "0: *a.* *c1");
+    start_and_stop(&mut driver, "g", "0: *b.* *c2");
+    start_and_stop(&mut driver, "g", "0: *[ab][12] *b3 *c3");
+    // What another group has as well does not go.
+    start_and_stop(&mut driver, "g", "0: *a1 *a2");
+    start_and_stop(&mut driver, "h", "0: *a1 *a2");
+    match refusal(&mut driver, "h", "0: *b1 *b2") {
+        StreamsHeartbeatError::GroupMaxSizeReached(text) => assert!(text.contains("have 2 source patterns"), "{text}"),
+        other => panic!("{other:?}"),
+    }
 }

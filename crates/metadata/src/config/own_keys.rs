@@ -111,7 +111,7 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
         "4096",
         "Most bytes that one source pattern of a streams group may take once it is compiled; an ordinary one takes a few \
          hundred. The larger one is, the longer it takes to match the topics that there are. A topology with a larger one \
-         is refused.",
+         is refused, and so is one whose patterns together take more than four times as much.",
     )
     .unit(Unit::Bytes),
     own(

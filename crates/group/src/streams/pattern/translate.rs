@@ -359,6 +359,10 @@ impl Translator<'_> {
                 b'\\' if self.peek() == Some(b'Q') => {
                     self.next += 1;
                     self.quoted(Self::literal);
+                    // Java reads what was quoted as if it were not: a range from it, or nothing.
+                    if self.peek() == Some(b'-') {
+                        return Err(self.wrong(r"a range from \Q..\E is not supported"));
+                    }
                 }
                 b'\\' => {
                     let Some(escaped) = self.take() else { return Err("it ends with a backslash".into()) };
