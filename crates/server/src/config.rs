@@ -15,6 +15,7 @@ mod settings;
 use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf};
 
 use anyhow::Result;
+use riparian_assignor::built_in;
 use riparian_metadata::config::{BrokerConfig, SetError, Support};
 
 pub(crate) use settings::{Settings, Source};
@@ -28,6 +29,7 @@ use crate::{
     net::{addresses::AddressLimits, connection::HeldLimits, listen::Limits},
 };
 
+const ASSIGNORS: &str = "group.streams.assignors";
 const ADDRESS_OVERRIDES: &str = "max.connections.per.ip.overrides";
 /// Keys of Kafka's that close a server; to run open all the same would be a trap.
 const SECURITY_KEYS: [&str; 2] = ["authorizer.class.name", "security.providers"];
@@ -119,6 +121,12 @@ fn check(settings: Settings, ephemeral: bool) -> Result<Config, ConfigErrors> {
             None => error.to_string(),
         }));
     }
+    if errors.is_empty()
+        && let Err(reason) = check_assignors(&broker)
+    {
+        let source = settings.source(ASSIGNORS).map(|source| format!(" ({source})")).unwrap_or_default();
+        errors.push(format!("{ASSIGNORS}: {reason}{source}"));
+    }
     let listeners = resolve_listeners(&broker).unwrap_or_else(|bad| {
         // Without good text there is nothing more to say about listeners.
         if errors.is_empty() {
@@ -145,6 +153,19 @@ fn check(settings: Settings, ephemeral: bool) -> Result<Config, ConfigErrors> {
     let data_dir = if ephemeral { DataDir::Ephemeral } else { DataDir::Kept(data_dir(&broker)) };
     let limits = limits(&broker, overrides);
     Ok(Config { broker, listeners, http, data_dir, limits, remarks, settings })
+}
+
+/// The machines take the first of the list, or what a group's `streams.assignor.name` picks of it: each must be there.
+fn check_assignors(broker: &BrokerConfig) -> Result<(), String> {
+    let names = broker.list(ASSIGNORS);
+    let known = || built_in::ASSIGNORS.iter().map(|assignor| assignor.name()).collect::<Vec<_>>().join(", ");
+    if names.is_empty() {
+        return Err(format!("no assignor is named, there is {}", known()));
+    }
+    match names.iter().find(|name| built_in::find(name).is_none()) {
+        Some(unknown) => Err(format!("there is no assignor '{unknown}', only {}", known())),
+        None => Ok(()),
+    }
 }
 
 /// A flag that names a port should not leave clients with the port of a file without a word.

@@ -56,8 +56,10 @@ pub(crate) fn compute(input: &TargetInput<'_>) -> Result<BTreeMap<MemberId, Task
         let name = input.assignor_name;
         StreamsHeartbeatError::Internal(format!("The assignor {name} could not compute a target assignment: {text}."))
     };
-    let assignor =
-        built_in::find(input.assignor_name).ok_or_else(|| failed(String::from("it is not known to this server")))?;
+    let Some(assignor) = built_in::find(input.assignor_name) else {
+        input.telemetry.assignment_failures().increment();
+        return Err(failed(String::from("it is not known to this server")));
+    };
     let (processes, indexes) = intern_processes(members.iter().map(|(_, metadata, _)| &metadata.process_id));
     let assignment_input = AssignmentInput {
         processes,

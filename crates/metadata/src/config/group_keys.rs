@@ -181,7 +181,7 @@ pub(super) static GROUP_KEYS: &[ConfigKey] = &[
         "streams.heartbeat.interval.ms",
         Kind::int(1),
         "5000",
-        "How often a member of a streams group sends a heartbeat.",
+        "How often a member of a streams group sends a heartbeat. While it is set nowhere, `riparian.fast.rebalance` decides.",
     )
     .unit(Unit::Millis)
     .synonyms(&[same("group.streams.heartbeat.interval.ms")]),

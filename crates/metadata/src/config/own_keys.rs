@@ -34,7 +34,7 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
         "riparian.fast.rebalance",
         Kind::Bool,
         "true",
-        "`true`: a streams group's assignment is computed as soon as there is a reason, and members are told to send \
+        "`true`: a streams group's assignment is computed as soon as there is a reason and the assignment interval is over, and members are told to send \
          heartbeats as often as the server can afford, unless the group sets `streams.heartbeat.interval.ms`. `false`: as \
          in Kafka, at the next heartbeat after a fixed interval.",
     )
@@ -124,9 +124,9 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
     own(
         "riparian.patterns.max",
         Kind::int(1),
-        "10000",
+        "1000",
         "Most source patterns of all streams groups together; the same one in two groups may count once. A topology that \
-         would bring more is refused.",
+         would bring more is refused. Each is compared with every topic that comes.",
     ),
     own(
         "riparian.replication.cap",

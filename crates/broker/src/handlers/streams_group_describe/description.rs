@@ -11,7 +11,8 @@ use riparian_wire::{DecodeError, Reader};
 use crate::handlers::streams_group_topology_description_update::KEPT_VERSION;
 
 pub(super) fn of_kept(kept: &[u8]) -> Result<res::TopologyDescription<'static>, DecodeError> {
-    let mut reader = Reader::new(kept);
+    // It was read within the budget of a request, which had names in it as well, and is read again in any case.
+    let mut reader = Reader::with_budget(kept, usize::MAX);
     let told = StreamsGroupTopologyDescriptionUpdateRequest::decode(&mut reader, KEPT_VERSION)?;
     reader.finish()?;
     let subtopologies =
@@ -47,4 +48,21 @@ fn node(node: req::TopologyDescriptionNode<'_>) -> res::TopologyDescriptionNode<
 
 fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
     Cow::Owned(text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_is_told_however_little_its_nodes_say() {
+        let nodes = vec![req::TopologyDescriptionNode::default(); 20_000];
+        let part = req::TopologyDescriptionSubtopology { nodes, ..Default::default() };
+        let mut kept = StreamsGroupTopologyDescriptionUpdateRequest::default();
+        kept.topology_description.subtopologies.push(part);
+        let mut bytes = Vec::new();
+        kept.encode(&mut bytes, KEPT_VERSION).unwrap();
+        let told = of_kept(&bytes).unwrap();
+        assert_eq!(told.subtopologies[0].nodes.len(), 20_000);
+    }
 }
