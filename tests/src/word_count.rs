@@ -35,6 +35,14 @@ impl WordCount {
     pub const APPLICATION: &'static str = "word-count";
     /// Two subtopologies of four tasks each.
     pub const TASKS: usize = 8;
+    /// Settings of a server on which members that leave are gone at once, and those that are killed, soon.
+    pub const QUICK: &[(&str, &str)] = &[
+        ("group.streams.min.session.timeout.ms", "3000"),
+        ("group.streams.session.timeout.ms", "4000"),
+        ("group.streams.min.heartbeat.interval.ms", "500"),
+        ("group.streams.heartbeat.interval.ms", "1000"),
+        ("group.streams.initial.rebalance.delay.ms", "500"),
+    ];
 
     /// Creates the topics. Instances run on this release of Kafka Streams, with these settings.
     pub fn new(server: &Server, release: Option<&str>, settings: &[&str]) -> Self {

@@ -5,14 +5,6 @@ use std::{path::Path, time::Duration};
 use riparian_tests::{Against, Program, Server, WordCount, own_program};
 
 const CALLS_LIMIT: Duration = Duration::from_secs(90);
-/// Members that leave are gone at once; those that are killed, soon.
-const QUICK: &[(&str, &str)] = &[
-    ("group.streams.min.session.timeout.ms", "3000"),
-    ("group.streams.session.timeout.ms", "4000"),
-    ("group.streams.min.heartbeat.interval.ms", "500"),
-    ("group.streams.heartbeat.interval.ms", "1000"),
-    ("group.streams.initial.rebalance.delay.ms", "500"),
-];
 const LINES: u64 = 40;
 
 fn calls(server: &Server, group: &str, phase: &str) -> String {
@@ -25,7 +17,7 @@ fn calls(server: &Server, group: &str, phase: &str) -> String {
 
 /// What the program says while the group lives, when it is empty, and when it is deleted.
 fn told_by(against: Against) -> String {
-    let server = Server::start_this(against, QUICK);
+    let server = Server::start_this(against, WordCount::QUICK);
     let application = WordCount::new(&server, None, &[]);
     let instances = [application.start("one"), application.start("two")];
     application.wait_until_settled(&[&instances[0], &instances[1]]);

@@ -23,15 +23,6 @@ const FEED_LIMIT: Duration = Duration::from_secs(120);
 /// What the issue of an application that cannot run is told within.
 const REFUSED_LIMIT: Duration = Duration::from_secs(5);
 
-/// A crash must be noticed within a test.
-const QUICK: &[(&str, &str)] = &[
-    ("group.streams.min.session.timeout.ms", "3000"),
-    ("group.streams.session.timeout.ms", "4000"),
-    ("group.streams.min.heartbeat.interval.ms", "500"),
-    ("group.streams.heartbeat.interval.ms", "1000"),
-    ("group.streams.initial.rebalance.delay.ms", "500"),
-];
-
 fn wait_for_state(instance: &Program, state: &str, limit: Duration) {
     let ending = format!(" {state}");
     instance
@@ -99,7 +90,7 @@ impl ByClients {
 
 #[test]
 fn word_count_survives_closing_and_crashes_of_instances_and_server() {
-    let mut server = Server::start(QUICK);
+    let mut server = Server::start(WordCount::QUICK);
     let application = WordCount::new(&server, None, &[]);
     Tool::at("ConfigCommand", &server.bootstrap())
         .args(&["--entity-type", "groups", "--entity-name", APPLICATION])
@@ -154,7 +145,7 @@ fn word_count_survives_closing_and_crashes_of_instances_and_server() {
 
 #[test]
 fn groups_are_shown_by_kafkas_tool() {
-    let server = Server::start(QUICK);
+    let server = Server::start(WordCount::QUICK);
     let bootstrap = server.bootstrap();
     let application = WordCount::new(&server, None, &[]);
     let watch = GroupWatch::start(server.port(), APPLICATION);
@@ -198,7 +189,7 @@ fn the_topology_is_drawn_as_its_client_has_described_it() {
         "group.streams.topology.description.plugin.class",
         "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin",
     );
-    let settings: Vec<(&str, &str)> = QUICK.iter().copied().chain([PLUGIN]).collect();
+    let settings: Vec<(&str, &str)> = WordCount::QUICK.iter().copied().chain([PLUGIN]).collect();
     let mut server = Server::start(&settings);
     let application = WordCount::new(&server, None, &[]);
     let running = application.start("described");
@@ -249,7 +240,7 @@ fn missing_source_topic_is_waited_for_even_with_an_endpoint() {
 
 #[test]
 fn exactly_once_is_refused_with_a_reason_or_works() {
-    let server = Server::start(QUICK);
+    let server = Server::start(WordCount::QUICK);
     let application = WordCount::new(&server, None, &[]);
     let running = application.start_with("eos", 2, &["--guarantee", "exactly_once_v2"]);
     match against() {
@@ -297,7 +288,7 @@ fn static_instance_keeps_its_tasks_across_a_restart() {
 #[test]
 fn a_new_version_keeps_its_application_id_and_its_offsets() {
     const COPIED: &str = "more-lines";
-    let server = Server::start(QUICK);
+    let server = Server::start(WordCount::QUICK);
     let application = WordCount::new(&server, None, &[]);
     create_topics(server.port(), &[COPIED], 1);
     let old = application.start("instance");
@@ -326,7 +317,7 @@ fn a_new_version_keeps_its_application_id_and_its_offsets() {
 
 #[test]
 fn one_instance_shuts_the_whole_application_down() {
-    let server = Server::start(QUICK);
+    let server = Server::start(WordCount::QUICK);
     let application = WordCount::new(&server, None, &[]);
     let watch = GroupWatch::start(server.port(), APPLICATION);
     let poison = ["--shutdown-application-on", "line7"];
@@ -354,7 +345,7 @@ fn lost_answer_to_a_heartbeat_leaves_nobody_without_tasks() {
     for nth in lost_ones {
         let proxy = LossyProxy::bind();
         let port = proxy.port();
-        let server = Server::start_behind(port, QUICK);
+        let server = Server::start_behind(port, WordCount::QUICK);
         let lost = proxy.run(server.port(), STREAMS_GROUP_HEARTBEAT, *nth);
         let application = WordCount::new(&server, None, &[]).behind(port);
         let running = application.start(&format!("instance-that-loses-answer-{nth}"));
