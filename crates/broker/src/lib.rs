@@ -84,7 +84,8 @@ pub struct Broker {
 pub(crate) enum Wake {
     Metadata,
     Groups(usize),
-    Fetch(Weak<handlers::fetch::ParkedFetch>),
+    /// The only one that keeps a fetch that waits: it keeps partitions, and they must not keep it.
+    Fetch(Arc<handlers::fetch::ParkedFetch>),
     /// Try again to load the shard.
     Reload(Box<Self>),
     /// Look for segments that are past their retention.
@@ -205,11 +206,7 @@ impl Broker {
         match wake {
             Wake::Metadata => self.metadata.on_time(self, now),
             Wake::Groups(number) => self.groups[number].on_time(self, now),
-            Wake::Fetch(fetch) => {
-                if let Some(fetch) = fetch.upgrade() {
-                    fetch.expire(self);
-                }
-            }
+            Wake::Fetch(fetch) => fetch.expire(self),
             Wake::Reload(shard) => match *shard {
                 Wake::Metadata => self.metadata.reload(self, now),
                 Wake::Groups(number) => self.groups[number].reload(self, now),

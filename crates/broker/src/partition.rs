@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicU8, AtomicUsize, Ordering},
     },
 };
@@ -49,7 +49,8 @@ impl fmt::Debug for Partition {
 #[derive(Default)]
 struct Waits {
     durable: BTreeMap<(Offset, u64), Wait>,
-    fetches: BTreeMap<u64, Arc<ParkedFetch>>,
+    /// Kept by their timers, since they keep the partitions that they wait for.
+    fetches: BTreeMap<u64, Weak<ParkedFetch>>,
     next: u64,
 }
 
@@ -58,6 +59,13 @@ struct Wait {
     log: Arc<PartitionLog>,
     countdown: Arc<Countdown>,
     tag: usize,
+}
+
+impl Waits {
+    /// The fetches that wait.
+    fn parked(&self) -> Vec<Arc<ParkedFetch>> {
+        self.fetches.values().filter_map(Weak::upgrade).collect()
+    }
 }
 
 const IDLE: u8 = 0;
@@ -145,8 +153,8 @@ impl Partition {
     }
 
     /// Wakes this fetch whenever more becomes readable.
-    pub(crate) fn park(&self, id: u64, fetch: Arc<ParkedFetch>) {
-        self.lock().fetches.insert(id, fetch);
+    pub(crate) fn park(&self, id: u64, fetch: &Arc<ParkedFetch>) {
+        self.lock().fetches.insert(id, Arc::downgrade(fetch));
     }
 
     /// Forgets a parked fetch.
@@ -158,7 +166,7 @@ impl Partition {
     pub(crate) fn release(&self, broker: &Broker, now: Now) {
         let durable_end = self.log().durable_end();
         let mut due = Vec::new();
-        let fetches: Vec<_> = {
+        let fetches = {
             let mut waits = self.lock();
             while let Some(entry) = waits.durable.first_entry()
                 && entry.key().0 <= durable_end
@@ -168,7 +176,7 @@ impl Partition {
                     break;
                 }
             }
-            waits.fetches.values().cloned().collect()
+            waits.parked()
         };
         for ((end, _), wait) in due {
             // What was appended to a log that failed since is gone, whatever stands at its offsets now.
@@ -187,7 +195,7 @@ impl Partition {
     pub(crate) fn fail_waiters(&self, broker: &Broker, now: Now) {
         let (durable, fetches) = {
             let mut waits = self.lock();
-            let fetches: Vec<_> = waits.fetches.values().cloned().collect();
+            let fetches = waits.parked();
             let is_failed = |_: &_, wait: &mut Wait| wait.log.unavailable().is_some();
             let failed: Vec<_> = waits.durable.extract_if(.., is_failed).collect();
             (failed, fetches)

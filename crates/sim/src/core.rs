@@ -1,11 +1,16 @@
 //! What actors and events share: the clock, luck, the server, the network, the oracles.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Weak},
+};
 
 use riparian_log::MemDisk;
 use riparian_types::Prng;
 
 use crate::{
+    disk::SimDisk,
     network::Link,
     options::{EveryMs, Options},
     oracle::{classic::Beliefs, commits::Commits, contents::Contents, groups::GroupRecords, ownership::Ownership},
@@ -33,6 +38,8 @@ pub(crate) struct Core {
     pub(crate) server: Option<Server>,
     /// How often the server was started.
     pub(crate) life: u64,
+    /// What each life had of the disk: given back once the run is over.
+    pub(crate) disks: Vec<(u64, Weak<SimDisk>)>,
 
     pub(crate) links: BTreeMap<u64, Link>,
     /// By the broker's number of the connection, in this life.
@@ -67,6 +74,7 @@ impl Core {
             memory: Arc::new(MemDisk::new()),
             server: None,
             life: 0,
+            disks: Vec::new(),
             links: BTreeMap::new(),
             link_of: BTreeMap::new(),
             link_count: 0,

@@ -221,7 +221,10 @@ fn ci(seeds: u64, seconds: u64) -> ExitCode {
     }
     let mut failed = fixed.failures.len() + random.failures.len();
     let passed = fixed.seeds + random.seeds - failed as u64;
-    for what in fixed.complaints(true).into_iter().chain(random.complaints(false)) {
+    let grown = resident_mib().filter(|&mib| mib > RESIDENT_MIB_MAX);
+    let grown =
+        grown.map(|mib| format!("{mib} MiB are in memory after all these seeds, allowed are {RESIDENT_MIB_MAX}"));
+    for what in fixed.complaints(true).into_iter().chain(random.complaints(false)).chain(grown) {
         print(&format!("FAILED: {what}"));
         failed += 1;
     }
@@ -302,6 +305,17 @@ struct Sum {
     seconds: f64,
     /// When progress was told last, in seconds.
     told_at: u64,
+}
+
+/// What may be in memory after thousands of seeds: a few runs' worth, however many there were.
+const RESIDENT_MIB_MAX: u64 = 256;
+
+/// What this process has in memory, where the system tells.
+fn resident_mib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib / 1024)
 }
 
 /// After so many failures a run ends.

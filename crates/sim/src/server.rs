@@ -52,6 +52,7 @@ impl Core {
     pub(crate) fn start_server(&mut self) {
         self.life += 1;
         let disk = Arc::new(SimDisk::new(self.memory.clone(), self.prng.split()));
+        self.disks.push((self.life, Arc::downgrade(&disk)));
         let may_die = !self.is_healing && self.options.faults.one_in_inside_disk > 0;
         if may_die && self.prng.chance(10) {
             let death = if self.prng.chance(2) { Death::PowerCut } else { Death::Kill };

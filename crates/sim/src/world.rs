@@ -3,7 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Once,
+    sync::{Once, Weak},
 };
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
         onlooker::Onlooker, producer::Producer, reader::Reader,
     },
     core::Core,
-    disk::Death,
+    disk::{Death, SimDisk},
     options::{GroupOptions, Groups, Options},
     oracle::{self, Task},
     queue::{Event, FaultKind},
@@ -283,6 +283,13 @@ impl World {
             // What a job says at its very end concerns nobody any more.
             let _ = server.end();
             drop(shell.take());
+        }
+        // Their connections are noted by what is left of the server.
+        core.links.clear();
+        drop(self.actors);
+        let is_kept = |(life, disk): &(u64, Weak<SimDisk>)| (disk.strong_count() > 0).then_some(*life);
+        if let Some(life) = core.disks.iter().find_map(is_kept) {
+            core.fail(format_args!("of life {life} of the server something is never given back"));
         }
         let (hash, lines, trace) = core.trace.finish();
         Outcome { seed, groups, failure: core.failure, hash, lines, events: self.events, totals: core.totals, trace }

@@ -203,9 +203,9 @@ fn park(ctx: &Context<'_>, fetch: Fetch, wait_ms: i32) {
     let long_polls = ctx.connection.long_polls().clone();
     let parked = Arc::new(ParkedFetch { id, fetch: Mutex::new(Some(fetch)), timer: OnceLock::new(), long_polls });
     for partition in &partitions {
-        partition.park(id, parked.clone());
+        partition.park(id, &parked);
     }
-    let timer = broker.wake_at(now.mono.plus_ms(i64::from(wait_ms)), Wake::Fetch(Arc::downgrade(&parked)));
+    let timer = broker.wake_at(now.mono.plus_ms(i64::from(wait_ms)), Wake::Fetch(parked.clone()));
     let _ = parked.timer.set(timer);
     if !parked.long_polls.begin(id, &parked, partitions.len()) {
         parked.expire(broker);

@@ -66,6 +66,21 @@ fn a_connection_that_ends_takes_its_long_polls_along() {
 }
 
 #[test]
+fn a_broker_that_goes_takes_whoever_waits_along() {
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start(&disk);
+    server.create_topic("t", 1);
+    server.create_topic("other", 1);
+    let slot = server.send(&fetch("t", 0, 300_000), 12);
+    // Its sync never comes.
+    server.send(&produce("other", &["x"]), 9);
+    assert_eq!(server.reply(slot), None);
+    let jobs = std::mem::take(&mut *server.shell.jobs.lock().unwrap());
+    drop((jobs, server));
+    assert_eq!(Arc::strong_count(&disk), 1, "something still has the disk of a broker that is gone");
+}
+
+#[test]
 fn a_client_in_a_hurry_gets_what_there_is() {
     let disk = Arc::new(MemDisk::new());
     let mut server = Server::start(&disk);
