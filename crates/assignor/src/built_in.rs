@@ -1,9 +1,9 @@
 //! The assignors that come with this crate.
 
-use crate::{StickyTaskAssignor, TaskAssignor};
+use crate::{BalancedTaskAssignor, OptimalTaskAssignor, StickyTaskAssignor, TaskAssignor};
 
 /// All of them; the first is the one to use where nothing is configured.
-pub const ASSIGNORS: &[&dyn TaskAssignor] = &[&StickyTaskAssignor];
+pub const ASSIGNORS: &[&dyn TaskAssignor] = &[&StickyTaskAssignor, &BalancedTaskAssignor, &OptimalTaskAssignor];
 
 /// The assignor with this name.
 pub fn find(name: &str) -> Option<&'static dyn TaskAssignor> {

@@ -48,18 +48,28 @@ extern crate alloc;
 extern crate std;
 
 mod assignment;
+mod balanced;
 pub mod built_in;
+mod copies;
+pub mod cost;
 mod error;
 mod index;
 mod input;
 pub mod invariants;
+pub mod optimal;
+mod share;
 mod sticky;
 mod subtopologies;
+mod tags;
+pub mod testbed;
 
 pub use assignment::{Assignment, MemberAssignment};
+pub use balanced::BalancedTaskAssignor;
+pub use cost::{Cost, CostModel};
 pub use error::{AssignorError, InvalidInput, InvalidSubtopologies};
 pub use index::{MemberIndex, ProcessIndex, SubtopologyIndex, TaskId};
 pub use input::{AssignmentConfig, AssignmentInput, ClientTag, MemberInput, TaskOffset, intern_processes};
+pub use optimal::OptimalTaskAssignor;
 pub use sticky::StickyTaskAssignor;
 pub use subtopologies::{Subtopologies, SubtopologyInput};
 
@@ -80,3 +90,8 @@ pub fn assign_checked(assignor: &dyn TaskAssignor, input: &AssignmentInput) -> R
     invariants::check(input, &assignment).map_err(AssignorError::IllegalAssignment)?;
     Ok(assignment)
 }
+
+/// The example of the README runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

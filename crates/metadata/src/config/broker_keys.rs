@@ -135,7 +135,7 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
     broker("group.streams.assignor.offload.enable", Kind::Bool, "true",
         "Default of the groups' `streams.assignor.offload.enable`.").internal().no_effect(INLINE),
     broker("group.streams.assignors", Kind::List, "sticky",
-        "The assignors that a streams group may choose from, by name; the first is the default."),
+        "The assignors that a streams group may choose from, by name (`sticky`, `balanced`, `optimal`); the first is the default."),
     broker("group.streams.heartbeat.interval.ms", Kind::int(1), "5000",
         "Default of the groups' `streams.heartbeat.interval.ms`.").unit(Unit::Millis),
     broker("group.streams.initial.rebalance.delay.ms", Kind::int(0), "3000",

@@ -66,7 +66,7 @@ fn named_flags_stand_for_keys() {
         &["--port", "7"],
         "--port 7 needs exactly one listener, but listeners is A://:1,B://:2; use --listeners instead",
     );
-    let unknown = "group.streams.assignors: there is no assignor 'mine', only sticky (flag --set)";
+    let unknown = "group.streams.assignors: there is no assignor 'mine', only sticky, balanced, optimal (flag --set)";
     check_error("", &[], &["--set", "group.streams.assignors=sticky,mine"], unknown);
     check_error("", &[], &["--set", "x"], "--set x: allowed is key=value, for example --set num.partitions=3");
 }
