@@ -72,7 +72,7 @@ impl GroupMachine {
                 | ClassicGroupState::PreparingRebalance
                 | ClassicGroupState::CompletingRebalance => true,
             },
-            Found::Streams(streams) => !is_empty && self.reader_of(group_id, streams, topic).is_some(),
+            Found::Streams(streams) => !is_empty && self.reader_of(soft, group_id, streams, topic).is_some(),
         };
         // Offsets of a group that was left count from then, not from the last commit (KIP-211).
         let left_at = match found {

@@ -329,6 +329,10 @@ impl GroupMachine {
                 group.offsets.replaced_topic_tombstones(group_id, &newest, &mut decision.records);
             }
             soft.topics = Some(newest);
+            for text in self.patterns.texts() {
+                soft.caches.matches.begin(&self.patterns, text);
+            }
+            self.match_slice(soft, now);
             // Nor was anybody here to compute the target that a group's last change asks for.
             for group_id in self.groups.keys() {
                 self.refresh_soon(soft, now, group_id);
@@ -344,11 +348,10 @@ impl GroupMachine {
             soft.caches.hashes.forget(name);
             soft.creations.forget(name);
             let is_unnoticed = planted::is_in(Bug::NewTopicUnnoticed) && before.is_none();
-            let by_pattern = match is_unnoticed {
-                true => BTreeSet::new(),
-                false => soft.caches.matches.on_topic(&self.patterns, name, after.is_some()),
-            };
-            for group_id in self.groups_by_topic.get(name).into_iter().flatten().chain(by_pattern) {
+            if !is_unnoticed {
+                soft.caches.matches.tell(topics, name);
+            }
+            for group_id in self.groups_by_topic.get(name).into_iter().flatten() {
                 if let Some(group) = soft.groups.get_mut(group_id) {
                     group.on_topics_changed();
                     if self.config.fast_rebalance {
@@ -364,6 +367,7 @@ impl GroupMachine {
                 }
             }
         }
+        self.match_slice(soft, now);
         decision
     }
 
@@ -453,6 +457,7 @@ impl Machine for GroupMachine {
     fn decide(&self, soft: &mut GroupSoft, now: Now, command: Command) -> Decision<Self> {
         self.catch_up_lives(soft);
         let decision = self.answer(soft, now, command);
+        soft.go_on_with_patterns(now.mono);
         Self::unsettle(soft, &decision);
         soft.count_members(&self.config.limits);
         soft.lives.note(&decision.records, now.mono);
@@ -510,7 +515,7 @@ impl Machine for GroupMachine {
     }
 
     fn next_deadline(&self, soft: &GroupSoft) -> Option<MonoMillis> {
-        soft.timers.next().into_iter().chain(soft.sweep.next).min()
+        soft.timers.next().into_iter().chain(soft.upkeep.next()).chain(soft.sweep.next).min()
     }
 
     fn on_deadline(&self, soft: &mut GroupSoft, now: Now) -> Decision<Self> {
@@ -526,9 +531,11 @@ impl Machine for GroupMachine {
             Some(Timer::InitialDelay(group_id)) => self.on_initial_delay(soft, now, &group_id),
             Some(Timer::Ghosts(group_id, process)) => self.on_ghosts_timer(soft, now, &group_id, &process),
             Some(Timer::Refresh(group_id)) => self.on_refresh_timer(soft, now, &group_id),
+            None if soft.upkeep.is_due(now.mono) => self.on_upkeep(soft, now),
             None if soft.sweep.next.is_some_and(|next| next <= now.mono) => self.sweep(soft, now),
             None => Decision::nothing(),
         };
+        soft.go_on_with_patterns(now.mono);
         Self::unsettle(soft, &decision);
         soft.count_members(&self.config.limits);
         soft.lives.note(&decision.records, now.mono);

@@ -176,7 +176,7 @@ impl GroupMachine {
             Found::Classic(_) => self.check_classic_commit(soft, now, commit),
             Found::Streams(streams) if is_from_outside && streams.members.is_empty() => Ok(()),
             Found::Streams(_) if planted::is_in(Bug::StaleCommitTaken) => Ok(()),
-            Found::Streams(streams) => self.check_member_commit(streams, commit),
+            Found::Streams(streams) => self.check_member_commit(soft, streams, commit),
         }
     }
 
@@ -239,7 +239,7 @@ impl GroupMachine {
                 Found::Nothing | Found::OffsetsOnly => false,
                 Found::Classic(classic) => classic.reads_topic(&topic),
                 Found::Streams(streams) => {
-                    !streams.members.is_empty() && self.reader_of(&group_id, streams, &topic).is_some()
+                    !streams.members.is_empty() && self.reader_of(soft, &group_id, streams, &topic).is_some()
                 }
             };
             let mut delete = |partition| {
@@ -258,7 +258,12 @@ impl GroupMachine {
         Decision { records, ..Decision::reply(waiter, Some(group_id), Reply::OffsetDelete(Ok(outcomes))) }
     }
 
-    fn check_member_commit(&self, group: &StreamsGroup, commit: &OffsetCommit) -> Result<(), OffsetCommitError> {
+    fn check_member_commit(
+        &self,
+        soft: &GroupSoft,
+        group: &StreamsGroup,
+        commit: &OffsetCommit,
+    ) -> Result<(), OffsetCommitError> {
         let member = group.members.get(&commit.member_id).ok_or(OffsetCommitError::UnknownMemberId)?;
         if !commit.knows_member_epochs {
             return Err(OffsetCommitError::UnsupportedVersion);
@@ -268,7 +273,7 @@ impl GroupMachine {
             return Ok(());
         }
         if commit.member_epoch > progress.epoch
-            || !commit.offsets.iter().all(|offset| self.had_task(group, progress, commit, offset))
+            || !commit.offsets.iter().all(|offset| self.had_task(soft, group, progress, commit, offset))
         {
             return Err(OffsetCommitError::StaleMemberEpoch);
         }
@@ -278,12 +283,13 @@ impl GroupMachine {
     /// Whether the member has held the task of this partition since the epoch that it commits with.
     fn had_task(
         &self,
+        soft: &GroupSoft,
         group: &StreamsGroup,
         progress: &Progress,
         commit: &OffsetCommit,
         offset: &OffsetToCommit,
     ) -> bool {
-        let Some(subtopology) = self.reader_of(&commit.group_id, group, &offset.topic) else { return false };
+        let Some(subtopology) = self.reader_of(soft, &commit.group_id, group, &offset.topic) else { return false };
         let task = group.ids.find(&subtopology.id).and_then(|index| Task::new(index, offset.partition));
         let held = [&progress.assigned, progress.pending_revocation()];
         let since = task.and_then(|task| held.into_iter().find_map(|tasks| tasks.active.epoch_of(task)));

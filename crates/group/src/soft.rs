@@ -11,9 +11,10 @@ use crate::{
     expiry::Sweep,
     limits::{Counted, GroupLimits},
     record::AssignmentConfigs,
+    reply::StreamsHeartbeatError,
     streams::{
-        TaskOffset, configured::ConfiguredTopology, description::Asked, metadata_hash::TopicHashes, resolve::Matches,
-        settled::Settled,
+        TaskOffset, configured::ConfiguredTopology, description::Asked, matches::Matches, metadata_hash::TopicHashes,
+        settled::Settled, upkeep::Upkeep,
     },
     telemetry::Lives,
     timers::{Sessions, Timer, Timers},
@@ -34,6 +35,7 @@ pub struct GroupSoft {
     pub(crate) timers: Timers,
     pub(crate) creations: Creations,
     pub(crate) sweep: Sweep,
+    pub(crate) upkeep: Upkeep,
     /// This machine's part of the counts of the whole server.
     counted: [Counted; 3],
     pub(crate) lives: Lives,
@@ -53,6 +55,10 @@ pub(crate) struct SoftGroup {
     configured: Option<Arc<ConfiguredTopology>>,
     /// A topic that the group requires changed since `configured` was computed.
     topics_changed: bool,
+    /// Why it could not be computed, if that took a turn of its own.
+    failure: Option<Box<StreamsHeartbeatError>>,
+    /// It waits for that turn.
+    pub(crate) awaits_turn: bool,
     /// The settings that a target depends on; `None` after they changed.
     assignment_configs: Option<AssignmentConfigs>,
     /// The first member that asked the whole application to stop.
@@ -257,11 +263,31 @@ impl SoftGroup {
         }
         self.configured = Some(configured);
         self.topics_changed = false;
+        self.failure = None;
+    }
+
+    /// The group has another topology.
+    pub(crate) fn forget_configured(&mut self) {
+        self.configured = None;
+        self.failure = None;
+        self.unsettle();
+    }
+
+    /// The topology could not be configured.
+    pub(crate) fn keep_failure(&mut self, failure: StreamsHeartbeatError) {
+        self.failure = Some(Box::new(failure));
+        self.unsettle();
+    }
+
+    /// Why the topology could not be configured.
+    pub(crate) fn failure(&self) -> Option<&StreamsHeartbeatError> {
+        self.failure.as_deref()
     }
 
     /// A topic that the group requires may have changed.
-    pub(crate) const fn on_topics_changed(&mut self) {
+    pub(crate) fn on_topics_changed(&mut self) {
         self.topics_changed = true;
+        self.failure = None;
         self.unsettle();
     }
 
@@ -294,9 +320,10 @@ impl SoftGroup {
         }
     }
 
-    /// Nobody is left who was to stop.
-    pub(crate) fn forget_shutdown(&mut self) {
+    /// Nobody is left who was to stop, or who was refused.
+    pub(crate) fn on_last_gone(&mut self) {
         self.shutdown_requested_by = None;
+        self.failure = None;
         self.unsettle();
     }
 
@@ -331,7 +358,7 @@ impl SoftGroup {
 
     /// Whether that is planned.
     pub(crate) const fn awaits_refresh(&self) -> bool {
-        self.refresh.is_some()
+        self.refresh.is_some() || self.awaits_turn
     }
 
     /// The timer came up.

@@ -6,6 +6,7 @@ mod ghosts;
 pub(crate) mod group;
 pub(crate) mod heartbeat;
 mod leave;
+pub(crate) mod matches;
 mod membership;
 pub(crate) mod metadata_hash;
 mod partition_counts;
@@ -17,6 +18,7 @@ pub(crate) mod resolve;
 mod response;
 pub(crate) mod settled;
 mod target;
+pub(crate) mod upkeep;
 mod validate;
 
 use alloc::{boxed::Box, string::String, vec::Vec};
@@ -54,6 +56,11 @@ pub struct Subtopology {
 }
 
 impl Topology {
+    /// Whether source topics are given by patterns.
+    pub(crate) fn has_patterns(&self) -> bool {
+        self.patterns().next().is_some()
+    }
+
     /// The patterns of source topics.
     pub(crate) fn patterns(&self) -> impl Iterator<Item = &String> {
         self.subtopologies.iter().flat_map(|subtopology| &subtopology.source_topic_regex)

@@ -6,6 +6,7 @@ mod client;
 mod convert;
 mod driver;
 mod groups;
+mod pattern_slices;
 mod patterns;
 mod script;
 mod settled;

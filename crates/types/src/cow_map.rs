@@ -39,6 +39,19 @@ impl<K, V> CowMap<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> CowMap<K, V> {
+    /// The entries whose keys come after this one, ordered by key.
+    pub fn iter_after<'a, Q: Ord + ?Sized>(&'a self, key: &'a Q) -> impl Iterator<Item = (&'a K, &'a V)>
+    where
+        K: Borrow<Q>,
+    {
+        let chunks = self.chunks.get(self.chunk_of(key)..).unwrap_or_default();
+        let entries = chunks.iter().enumerate().flat_map(move |(index, chunk)| {
+            let begin = if index == 0 { chunk.partition_point(|(other, _)| other.borrow() <= key) } else { 0 };
+            &chunk[begin..]
+        });
+        entries.map(|(key, value)| (key, value))
+    }
+
     /// The value of this key.
     pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
@@ -179,6 +192,9 @@ mod tests {
             assert_eq!((map.len(), map.get(&key)), (model.len(), model.get(&key)));
             if step % 1000 == 0 {
                 assert!(map.iter().eq(model.iter()));
+                for after in [key, 0, 3000] {
+                    assert!(map.iter_after(&after).eq(model.range(after + 1..)));
+                }
                 kept.push((map.clone(), model.clone()));
             }
         }

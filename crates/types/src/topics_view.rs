@@ -35,6 +35,11 @@ impl TopicsView {
         self.topics.iter()
     }
 
+    /// The topics whose names come after this one, ordered by name.
+    pub fn iter_after<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a TopicName, &'a TopicSummary)> {
+        self.topics.iter_after(name)
+    }
+
     /// How many topics there are.
     pub const fn len(&self) -> usize {
         self.topics.len()

@@ -73,6 +73,7 @@ const OURS_ONLY: &[&str] = &[
     "metrics",
     "mutated_heartbeats",
     "operating",
+    "patterns",
     PEER,
     "rebalance",
     "startup",

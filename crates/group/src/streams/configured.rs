@@ -6,7 +6,7 @@
 use alloc::{borrow::Cow, boxed::Box, collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
 use riparian_assignor::{Subtopologies, SubtopologyInput};
-use riparian_types::{TopicName, TopicsView};
+use riparian_types::{TopicName, TopicsView, TopologyEpoch};
 
 use crate::{
     reply::{Status, StatusCode, StreamsHeartbeatError},
@@ -42,6 +42,9 @@ pub(crate) struct ConfiguredTopology {
     pub(crate) sources: Option<Arc<Topology>>,
     /// How many topics the patterns stand for.
     pub(crate) matched: usize,
+    /// What the patterns stand for is not known yet: whatever the group had before, this topology included if its epoch
+    /// is given, goes on.
+    pub(crate) pending: Option<TopologyEpoch>,
 }
 
 /// One subtopology and the topics that exist.
@@ -56,29 +59,24 @@ pub(crate) struct ConfiguredSubtopology {
 impl ConfiguredTopology {
     /// Makes a topology concrete.
     pub(crate) fn new(
-        resolved: &Resolved<'_>,
+        resolved: Resolved<'_>,
         ids: &SubtopologyIds,
         topics: &TopicsView,
         metadata_hash: i64,
     ) -> Result<Self, StreamsHeartbeatError> {
-        let topology = &*resolved.topology;
-        let sources = match &resolved.topology {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(topology) => Some(Arc::new(topology.clone())),
+        let Resolved { topology, matched, unmatched } = resolved;
+        let (borrowed, sources) = match topology {
+            Cow::Borrowed(topology) => (Some(topology), None),
+            Cow::Owned(topology) => (None, Some(Arc::new(topology))),
         };
-        let matched = resolved.matched;
+        let topology = borrowed.or(sources.as_deref()).expect("one of both is there");
         let unusable = |code, detail| Self {
-            metadata_hash,
             problem: Some(Box::new(Status { code, detail })),
-            missing: Box::default(),
-            ids: ids.clone(),
-            subtopologies: Box::default(),
-            numbering: Arc::new(Subtopologies::new(Vec::new()).expect("no subtopologies are sorted and few")),
-            counts: Box::default(),
             sources: sources.clone(),
             matched,
+            ..Self::empty(ids, metadata_hash)
         };
-        if let Some(detail) = missing_source_topics(resolved, topics) {
+        if let Some(detail) = missing_source_topics(topology, &unmatched, topics) {
             return Ok(unusable(StatusCode::MissingSourceTopics, detail));
         }
         let counts = match partition_counts::decide(topology, topics) {
@@ -118,14 +116,45 @@ impl ConfiguredTopology {
             subtopologies: subtopologies.into(),
             numbering: Arc::new(numbering),
             counts: counts.into_iter().collect(),
-            sources,
+            sources: sources.clone(),
             matched,
+            pending: None,
         })
+    }
+
+    /// A topology of which nothing is known.
+    fn empty(ids: &SubtopologyIds, metadata_hash: i64) -> Self {
+        Self {
+            metadata_hash,
+            problem: None,
+            missing: Box::default(),
+            ids: ids.clone(),
+            subtopologies: Box::default(),
+            numbering: Arc::new(Subtopologies::new(Vec::new()).expect("no subtopologies are sorted and few")),
+            counts: Box::default(),
+            sources: None,
+            matched: 0,
+            pending: None,
+        }
+    }
+
+    /// A topology whose patterns are still being matched, beside what the group's record says at present.
+    pub(crate) fn pending(ids: &SubtopologyIds, metadata_hash: i64, validated: TopologyEpoch) -> Self {
+        Self { pending: Some(validated), ..Self::empty(ids, metadata_hash) }
     }
 
     /// Whether tasks can run.
     pub(crate) const fn is_ready(&self) -> bool {
-        self.problem.is_none()
+        self.problem.is_none() && self.pending.is_none()
+    }
+
+    /// The epoch of the topology if tasks can run, or could while nothing else is known.
+    pub(crate) const fn validated(&self, epoch: TopologyEpoch) -> TopologyEpoch {
+        match self.pending {
+            Some(validated) => validated,
+            None if self.is_ready() => epoch,
+            None => TopologyEpoch::NONE,
+        }
     }
 
     /// Refuses tasks that don't exist; only meaningful when ready.
@@ -187,8 +216,8 @@ pub(crate) fn some_of(names: Vec<&str>) -> String {
     }
 }
 
-fn missing_source_topics(resolved: &Resolved<'_>, topics: &TopicsView) -> Option<String> {
-    let sources = resolved.topology.subtopologies.iter().flat_map(|subtopology| &subtopology.source_topics);
+fn missing_source_topics(topology: &Topology, unmatched: &[String], topics: &TopicsView) -> Option<String> {
+    let sources = topology.subtopologies.iter().flat_map(|subtopology| &subtopology.source_topics);
     let mut missing: Vec<&str> = sources.filter(|name| topics.topic(name).is_none()).map(TopicName::as_str).collect();
     missing.sort_unstable();
     missing.dedup();
@@ -196,8 +225,8 @@ fn missing_source_topics(resolved: &Resolved<'_>, topics: &TopicsView) -> Option
     if !missing.is_empty() {
         texts.push(format!("Source topics are missing: {}. Create them; the server does not.", some_of(missing)));
     }
-    if !resolved.unmatched.is_empty() {
-        let patterns = some_of(resolved.unmatched.iter().map(String::as_str).collect());
+    if !unmatched.is_empty() {
+        let patterns = some_of(unmatched.iter().map(String::as_str).collect());
         texts.push(format!("No topic matches the source pattern {patterns}. Create one; the server does not."));
     }
     (!texts.is_empty()).then(|| texts.join(" "))

@@ -9,7 +9,7 @@
 use alloc::{borrow::Cow, boxed::Box, format, string::String, sync::Arc, vec::Vec};
 
 use riparian_types::{
-    AssignmentEpoch, MemberEpoch, Now,
+    AssignmentEpoch, MemberEpoch, Now, TopologyEpoch,
     machine::{Answer, Decision, Waiter},
     planted::{self, Bug},
 };
@@ -32,7 +32,7 @@ use crate::{
         leave,
         membership::{self, Admission, Owned},
         reconcile::{Walker, reconcile},
-        refresh::{self, ToConfigure},
+        refresh::{self, Configured, Occasion, ToConfigure},
         replace,
         response::{Delay, Statuses, endpoint_map},
         target::{self, PendingMember, TargetInput},
@@ -146,8 +146,14 @@ pub(super) fn beat(
     }
     let soft_group = soft.groups.get(&group_id).map(Box::as_ref);
     let with_topology = soft_group.filter(|_| group.topology.is_some() && !is_replaced);
-    let wanted = ToConfigure { group_id: &group_id, topology: &topology, ids: &ids, topics };
-    let configured = refresh::configure(machine, &soft.groups, with_topology, &mut soft.caches, wanted)?;
+    let occasion = match is_join {
+        true if group.topology.is_none() || is_replaced => Occasion::NewTopology,
+        true => Occasion::Join,
+        false => Occasion::Heartbeat,
+    };
+    let wanted = ToConfigure { group_id: &group_id, group, topology: &topology, ids: &ids, topics, occasion };
+    let Configured { topology: configured, is_current } =
+        refresh::configure(machine, &soft.groups, with_topology, &mut soft.caches, wanted)?;
     if group.topology.is_none() || is_replaced {
         let room = machine.check_room_for_matches(configured.matched, soft.caches.matches.of_group(&group_id));
         room.map_err(|NoRoom(text)| StreamsHeartbeatError::GroupMaxSizeReached(text))?;
@@ -197,9 +203,13 @@ pub(super) fn beat(
     };
     let mut wait_ms = None;
     let (new_target, assignment_epoch, delay) = if running_delay.or(new_delay).is_some() {
-        (Some(Tasks::EMPTY), group.assignment_epoch, Some(Delay::InitialRebalanceDelay))
+        (Some(Tasks::EMPTY), group.assignment_epoch, Some(Delay::InitialRebalance))
     } else if group.assignment_epoch.0 >= epoch.0 {
         (None, group.assignment_epoch, None)
+    } else if configured.pending.is_some() {
+        // The last target goes on, unless it is one of a topology that is no more.
+        let target = (group.validated_topology_epoch == TopologyEpoch::NONE || is_replaced).then_some(Tasks::EMPTY);
+        (target, group.assignment_epoch, Some(Delay::SourcePatterns))
     } else if !is_replaced && let Some(left_ms) = refresh::wait_ms(group, &settings, now) {
         // The last target may name tasks that a replaced topology no longer has.
         wait_ms = Some(left_ms);
@@ -252,7 +262,10 @@ pub(super) fn beat(
     if existing.is_some() && (endpoint_changed || tasks_changed && metadata.user_endpoint.is_some()) {
         endpoint_epoch = endpoint_epoch.wrapping_add(1);
     }
-    let partitions_by_user_endpoint = (endpoint_epoch != heartbeat.endpoint_information_epoch)
+    // Which partitions are where is told when it is known.
+    let told_endpoint_epoch =
+        if configured.pending.is_some() { heartbeat.endpoint_information_epoch } else { endpoint_epoch };
+    let partitions_by_user_endpoint = (told_endpoint_epoch != heartbeat.endpoint_information_epoch)
         .then(|| endpoint_map(group, &configured, replaced.as_ref(), (&member_id, metadata, &progress.assigned)));
     let shutdown_requested_by = (soft_group.and_then(SoftGroup::shutdown_requested_by))
         .or_else(|| heartbeat.shutdown_application.then_some(&member_id));
@@ -267,10 +280,11 @@ pub(super) fn beat(
     }
     .list();
     let delayed_ms = match delay {
-        Some(Delay::InitialRebalanceDelay) => {
+        Some(Delay::InitialRebalance) => {
             running_delay.or(new_delay).and_then(|deadline| i64::try_from(deadline.since(now.mono)).ok())
         }
         Some(Delay::AssignmentInterval) => wait_ms,
+        Some(Delay::SourcePatterns) => Some(0),
         None => None,
     };
     let has = |code| statuses.iter().any(|status| status.code == code);
@@ -300,7 +314,7 @@ pub(super) fn beat(
         task_offset_interval_ms: settings.task_offset_interval_ms(),
         statuses,
         tasks,
-        endpoint_information_epoch: endpoint_epoch,
+        endpoint_information_epoch: told_endpoint_epoch,
         partitions_by_user_endpoint,
         topology_description_required,
     };
@@ -314,12 +328,22 @@ pub(super) fn beat(
         soft.remove_classic(&group_id);
     }
     let GroupSoft { groups, timers, creations, caches, .. } = soft;
-    caches.matches.count(&group_id, configured.matched);
+    let is_long = !is_current && caches.matches.count_of(&topology).is_some();
+    if is_current {
+        caches.matches.count(&group_id, configured.matched);
+    }
     let soft_group = match groups.get_mut(&group_id) {
         Some(soft_group) => soft_group,
         None => groups.entry(group_id.clone()).or_default(),
     };
-    soft_group.keep_configured(Arc::clone(&configured));
+    if is_replaced {
+        soft_group.forget_configured();
+    }
+    if is_current {
+        soft_group.keep_configured(Arc::clone(&configured));
+    } else if is_long {
+        soft_group.arm_refresh(timers, now.mono, &group_id);
+    }
     if let Some(configs) = configs {
         soft_group.keep_assignment_configs(configs);
     }
@@ -489,7 +513,7 @@ impl SoftGroup {
     ) {
         self.remove_member(timers, group_id, member_id);
         if is_last {
-            self.forget_shutdown();
+            self.on_last_gone();
         }
     }
 }

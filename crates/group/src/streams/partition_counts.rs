@@ -95,11 +95,12 @@ fn fill_repartition_sinks<'a>(
         let mut open = BTreeSet::new();
         let mut progress = false;
         for subtopology in subtopologies {
-            let widest = input_counts(subtopology, topics, counts).max();
-            for sink in &subtopology.repartition_sink_topics {
-                if counts.contains_key(sink) {
-                    continue;
-                }
+            let mut sinks =
+                subtopology.repartition_sink_topics.iter().filter(|sink| !counts.contains_key(sink)).peekable();
+            // Looking at what it reads may take long.
+            let widest = sinks.peek().and_then(|_| input_counts(subtopology, topics, counts).max());
+            let sinks: Vec<_> = sinks.collect();
+            for sink in sinks {
                 match widest {
                     Some(count) => {
                         counts.insert(sink, count);

@@ -15,6 +15,13 @@ mod translate;
 
 /// Characters that a pattern may have.
 pub const PATTERN_LENGTH_MAX: usize = 1_000;
+/// What may be remembered of an automaton while a pattern is matched: much less, and some patterns take a thousand times
+/// as long; more is of use to few.
+const AUTOMATON_BYTES_MAX: usize = 1 << 16;
+/// What an ordinary pattern takes no more than; each character of a name costs little then, whatever the pattern.
+const LIGHT_BYTES_MAX: usize = 1 << 10;
+/// What a character costs to a larger one, at worst and in proportion.
+const HEAVY_WEIGHT: u64 = 8;
 /// What a pattern that was accepted once may take when it is loaded, whatever the limit is by then.
 const LOADED_BYTES_MAX: usize = 1 << 20;
 
@@ -24,6 +31,8 @@ pub(crate) struct Pattern {
     text: String,
     /// Or why it matches nothing.
     regex: Result<Regex, String>,
+    /// What a character of a name may cost, compared with other patterns.
+    weight: u64,
 }
 
 /// Why a pattern is refused.
@@ -53,7 +62,13 @@ impl Pattern {
             PatternError::Syntax(text) => text,
             PatternError::TooLarge => "it is too large".to_owned(),
         });
-        Self { text: text.to_owned(), regex }
+        let is_light = regex.is_ok() && compile(text, LIGHT_BYTES_MAX).is_ok();
+        Self { text: text.to_owned(), regex, weight: if is_light { 1 } else { HEAVY_WEIGHT } }
+    }
+
+    /// What a character of a name may cost, compared with other patterns.
+    pub(crate) const fn weight(&self) -> u64 {
+        self.weight
     }
 
     /// Whether this is the name as a whole.
@@ -87,10 +102,12 @@ fn compile(text: &str, bytes_max: usize) -> Result<Regex, PatternError> {
 
 fn build(translated: &str, bytes_max: usize) -> Result<Regex, PatternError> {
     let mut builder = RegexBuilder::new(translated);
-    builder.unicode(false).size_limit(bytes_max).build().map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => PatternError::TooLarge,
-        other => PatternError::Syntax(format!("it is not understood: {other}")),
-    })
+    builder.unicode(false).size_limit(bytes_max).dfa_size_limit(AUTOMATON_BYTES_MAX).build().map_err(
+        |error| match error {
+            regex::Error::CompiledTooBig(_) => PatternError::TooLarge,
+            other => PatternError::Syntax(format!("it is not understood: {other}")),
+        },
+    )
 }
 
 #[cfg(test)]
@@ -180,6 +197,16 @@ mod tests {
         check_refused(r"\x6", r"\x is followed by");
         check_refused(&"(".repeat(80), "groups inside each other, at most");
         check_refused(&"a".repeat(1_001), "it has 1001 characters; at most 1000 may be");
+    }
+
+    #[test]
+    fn ordinary_patterns_are_light() {
+        let weights = |patterns: &[&str]| -> Vec<u64> {
+            patterns.iter().map(|pattern| Pattern::loaded(pattern).weight()).collect()
+        };
+        let light = ["topic-.*", "(eu|us|ap)-orders", "[a-z]+[.]v[0-9]+", ".*-events", r"orders\.(new|old)\..*"];
+        assert_eq!(weights(&light), [1; 5]);
+        assert_eq!(weights(&["(.*x){20}y", ".*x.{50}y", "[a-z]{100}"]), [8; 3]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use riparian_types::{
 
 use crate::{
     config::Settings,
+    limits::NoRoom,
     machine::GroupMachine,
     record::{AssignmentConfigs, Record, StreamsGroupMetadataValue},
     reply::StreamsHeartbeatError,
@@ -22,30 +23,55 @@ use crate::{
         Topology,
         configured::ConfiguredTopology,
         group::StreamsGroup,
+        matches::{Matches, SLICE_COST},
         resolve,
         target::{self, TargetInput},
     },
     tasks::SubtopologyIds,
 };
 
+/// More topics than these are put in place of patterns by the group's upkeep alone, and no heartbeat waits for it.
+pub(super) const MATCHED_AT_ONCE_MAX: usize = 1_000;
+
 /// A topology that is to be made concrete.
 #[derive(Clone, Copy)]
 pub(super) struct ToConfigure<'a> {
     pub(super) group_id: &'a GroupId,
+    pub(super) group: &'a StreamsGroup,
     pub(super) topology: &'a Topology,
     pub(super) ids: &'a SubtopologyIds,
     pub(super) topics: &'a TopicsView,
+    pub(super) occasion: Occasion,
+}
+
+/// Who asks, and so what it may cost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// A member joins and brings the group its topology: a slice of matching may be done at once.
+    NewTopology,
+    /// Likewise, but the group has the topology already.
+    Join,
+    Heartbeat,
+    /// The group's turn has come.
+    Upkeep,
+}
+
+/// A topology made concrete.
+pub(super) struct Configured {
+    pub(super) topology: Arc<ConfiguredTopology>,
+    /// With the topics that there are; if not, with those of before, or with none, and upkeep is due.
+    pub(super) is_current: bool,
 }
 
 /// The topology made concrete with the topics that there are: what `soft_group` or another group with this topology has
-/// kept of it, unless topics changed since.
+/// kept of it, unless topics changed since. Where patterns make that long, it is what is known so far.
 pub(super) fn configure(
     machine: &GroupMachine,
     soft_groups: &BTreeMap<GroupId, Box<SoftGroup>>,
     soft_group: Option<&SoftGroup>,
     caches: &mut TopicCaches,
     wanted: ToConfigure<'_>,
-) -> Result<Arc<ConfiguredTopology>, StreamsHeartbeatError> {
+) -> Result<Configured, StreamsHeartbeatError> {
     // The ids of a topology that went away go when the last task of it does.
     let kept = |soft_group: &SoftGroup| soft_group.configured_now().filter(|kept| kept.ids == *wanted.ids).cloned();
     let of_alike = || {
@@ -53,28 +79,86 @@ pub(super) fn configure(
         alike.find_map(|(group_id, _, _)| kept(soft_groups.get(group_id)?))
     };
     // What patterns stand for depends on whose they are.
-    let has_patterns = wanted.topology.patterns().next().is_some();
-    let configured = match soft_group.and_then(kept).or_else(|| if has_patterns { None } else { of_alike() }) {
+    let has_patterns = wanted.topology.has_patterns();
+    let topology = match soft_group.and_then(kept).or_else(|| if has_patterns { None } else { of_alike() }) {
         Some(configured) => configured,
-        None => Arc::new(configure_anew(machine, caches, wanted)?),
+        None => {
+            if has_patterns {
+                look_for_topics(machine, &mut caches.matches, wanted);
+                let found = caches.matches.count_of(wanted.topology);
+                let is_due = wanted.occasion == Occasion::Upkeep;
+                if found.is_none_or(|found| found > MATCHED_AT_ONCE_MAX && !is_due) {
+                    return not_yet(soft_group, wanted);
+                }
+            }
+            Arc::new(configure_anew(caches, wanted)?)
+        }
     };
     debug_assert!(
         planted::is_in(Bug::NewTopicUnnoticed)
-            || configure_anew(machine, &mut TopicCaches::default(), wanted).as_ref() == Ok(configured.as_ref()),
-        "kept topology of a group: {configured:?}"
+            || has_patterns && caches.matches.has_work()
+            || configure_alone(machine, wanted).as_ref() == Ok(topology.as_ref()),
+        "kept topology of a group: {topology:?}"
     );
-    Ok(configured)
+    Ok(Configured { topology, is_current: true })
+}
+
+/// Has the topics looked for that the patterns stand for, if that has not begun.
+fn look_for_topics(machine: &GroupMachine, matches: &mut Matches, wanted: ToConfigure<'_>) {
+    let mut left = match wanted.occasion {
+        Occasion::NewTopology | Occasion::Join => SLICE_COST,
+        Occasion::Heartbeat | Occasion::Upkeep => 0,
+    };
+    for text in wanted.topology.patterns() {
+        matches.begin(&machine.patterns, text);
+        if left > 0 {
+            matches.look(&machine.patterns, wanted.topics, text, &mut left);
+        }
+    }
+}
+
+/// What a group has while its topology is not configured with the topics that there are.
+fn not_yet(soft_group: Option<&SoftGroup>, wanted: ToConfigure<'_>) -> Result<Configured, StreamsHeartbeatError> {
+    let ToConfigure { group, ids, .. } = wanted;
+    if let Some(failure) = soft_group.and_then(SoftGroup::failure).filter(|_| wanted.occasion != Occasion::NewTopology)
+    {
+        return Err(failure.clone());
+    }
+    let before = soft_group.and_then(SoftGroup::configured).filter(|before| before.ids == *ids).cloned();
+    let topology = before.unwrap_or_else(|| {
+        let (hash, validated) = match wanted.occasion {
+            Occasion::NewTopology => (0, TopologyEpoch::NONE),
+            Occasion::Join | Occasion::Heartbeat | Occasion::Upkeep => {
+                (group.metadata_hash, group.validated_topology_epoch)
+            }
+        };
+        Arc::new(ConfiguredTopology::pending(ids, hash, validated))
+    });
+    Ok(Configured { topology, is_current: false })
 }
 
 fn configure_anew(
-    machine: &GroupMachine,
     caches: &mut TopicCaches,
     wanted: ToConfigure<'_>,
 ) -> Result<ConfiguredTopology, StreamsHeartbeatError> {
-    let ToConfigure { group_id, topology, ids, topics } = wanted;
-    let resolved = resolve::resolve(&machine.patterns, &mut caches.matches, topics, group_id, topology)?;
+    let ToConfigure { group_id, topology, ids, topics, .. } = wanted;
+    let resolved =
+        resolve::resolve(&caches.matches, group_id, topology)?.expect("what patterns match was asked before");
     let hash = caches.hashes.group_hash(&resolved.topology, topics);
-    ConfiguredTopology::new(&resolved, ids, topics, hash)
+    ConfiguredTopology::new(resolved, ids, topics, hash)
+}
+
+/// The same from nothing, however long it takes.
+fn configure_alone(
+    machine: &GroupMachine,
+    wanted: ToConfigure<'_>,
+) -> Result<ConfiguredTopology, StreamsHeartbeatError> {
+    let (mut caches, mut left) = (TopicCaches::default(), u64::MAX);
+    for text in wanted.topology.patterns() {
+        caches.matches.begin(&machine.patterns, text);
+        caches.matches.look(&machine.patterns, wanted.topics, text, &mut left);
+    }
+    configure_anew(&mut caches, wanted)
 }
 
 /// The group's record with what follows from its topology and settings, if that or anything else changed.
@@ -85,7 +169,7 @@ pub(super) fn next_metadata(
     configs: &AssignmentConfigs,
     is_changed: bool,
 ) -> Option<StreamsGroupMetadataValue> {
-    let validated = if configured.is_ready() { topology.epoch } else { TopologyEpoch::NONE };
+    let validated = configured.validated(topology.epoch);
     let is_changed = is_changed
         || configured.metadata_hash != group.metadata_hash
         || validated != group.validated_topology_epoch
@@ -125,28 +209,61 @@ impl GroupMachine {
         self.refresh(soft, now, group_id)
     }
 
-    /// The refresh timer came up.
+    /// The refresh timer came up: the group is looked at, or waits for its turn if that is long.
     pub(crate) fn on_refresh_timer(&self, soft: &mut GroupSoft, now: Now, group_id: &GroupId) -> Decision<Self> {
         if let Some(soft_group) = soft.groups.get_mut(group_id) {
             soft_group.take_refresh();
+            if soft_group.configured_now().is_none() && self.is_long(soft, group_id) {
+                soft.await_turn(now.mono, group_id);
+                return Decision::nothing();
+            }
         }
         self.refresh(soft, now, group_id)
     }
 
+    fn is_long(&self, soft: &GroupSoft, group_id: &GroupId) -> bool {
+        let topology = self.groups.get(group_id).and_then(|group| group.streams()?.topology.as_deref());
+        let topology = topology.filter(|topology| topology.has_patterns());
+        topology.and_then(|topology| soft.caches.matches.count_of(topology)).is_some_and(|it| it > MATCHED_AT_ONCE_MAX)
+    }
+
     /// Does for the group what a heartbeat does besides the member's own step. A failure is left to the next heartbeat,
     /// which meets it again and can tell somebody.
-    fn refresh(&self, soft: &mut GroupSoft, now: Now, group_id: &GroupId) -> Decision<Self> {
+    pub(super) fn refresh(&self, soft: &mut GroupSoft, now: Now, group_id: &GroupId) -> Decision<Self> {
         let mut decision = Decision::nothing();
         let group = self.groups.get(group_id).and_then(|group| group.streams());
         let Some(group) = group.filter(|group| !group.members.is_empty()) else { return decision };
         let (Some(topology), Some(topics)) = (&group.topology, &soft.topics) else { return decision };
         let Some(soft_group) = soft.groups.get(group_id) else { return decision };
         let settings = Settings::new(&self.config, soft.overrides.get(group_id));
-        let (configured, configs) = if self.config.fast_rebalance {
-            let wanted = ToConfigure { group_id, topology, ids: &group.ids, topics };
+        // To Kafka's habit belongs that heartbeats do this; but none is to wait for patterns.
+        let configures = self.config.fast_rebalance || topology.has_patterns();
+        let (configured, configs) = if configures {
+            let occasion = Occasion::Upkeep;
+            let wanted = ToConfigure { group_id, group, topology, ids: &group.ids, topics, occasion };
             let configured = configure(self, &soft.groups, Some(soft_group), &mut soft.caches, wanted);
-            let Ok(configured) = configured else { return decision };
-            (configured, self.shared_configs(settings.assignment_configs()))
+            let is_first = soft_group.configured().is_none() && group.metadata_hash == 0;
+            let configured = configured.and_then(|configured| {
+                let before = soft.caches.matches.of_group(group_id);
+                let matched = if is_first { configured.topology.matched } else { 0 };
+                let room = self.check_room_for_matches(matched, before);
+                room.map_err(|NoRoom(text)| StreamsHeartbeatError::GroupMaxSizeReached(text))?;
+                Ok(configured)
+            });
+            let configured = match configured {
+                Ok(configured) if configured.is_current => configured.topology,
+                Ok(_) => return decision,
+                Err(error) => {
+                    if let Some(soft_group) = soft.groups.get_mut(group_id) {
+                        soft_group.keep_failure(error);
+                    }
+                    return decision;
+                }
+            };
+            match self.config.fast_rebalance {
+                true => (configured, self.shared_configs(settings.assignment_configs())),
+                false => (configured, group.last_assignment_configs.clone()),
+            }
         } else {
             // Kafka's timer takes both as the last heartbeat left them.
             let configured = soft_group.configured().filter(|configured| configured.ids == group.ids);
@@ -161,7 +278,8 @@ impl GroupMachine {
         let epoch = metadata.as_ref().map_or(group.epoch, |metadata| metadata.epoch);
         let mut records = Vec::new();
         records.extend(metadata.map(|value| Record::StreamsGroupMetadata(group_id.clone(), Some(value))));
-        if epoch.0 > group.assignment_epoch.0 && soft_group.initial_delay().is_none() {
+        let computes = self.config.fast_rebalance || !configures || configured.metadata_hash == group.metadata_hash;
+        if computes && epoch.0 > group.assignment_epoch.0 && soft_group.initial_delay().is_none() {
             if let Some(wait_ms) = wait_ms(group, &settings, now) {
                 soft_group.arm_refresh(&mut soft.timers, now.mono.plus_ms(wait_ms), group_id);
             } else {
@@ -181,6 +299,8 @@ impl GroupMachine {
         }
         if self.config.fast_rebalance {
             soft_group.keep_assignment_configs(configs);
+        }
+        if configures {
             decision.effects.extend(soft.creations.request(now.mono, group_id, &configured.missing));
             soft.caches.matches.count(group_id, configured.matched);
             soft_group.keep_configured(configured);

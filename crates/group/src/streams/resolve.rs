@@ -2,8 +2,8 @@
 //!
 //! The texts of patterns come with the groups' topologies and are known, compiled, as long as a group has them
 //! ([`KnownPatterns`], derived from the records). The topics that each matches are found once, when it is asked for the
-//! first time, and then kept up to date: a topic that comes is shown to each pattern once, whoever has it, and nobody
-//! else is asked. What a group reads is put together from that when it has its topology configured.
+//! first time, and then kept up to date ([`super::matches`]): a topic that comes is shown to each pattern once, whoever
+//! has it, and nobody else is asked. What a group reads is put together from that when it has its topology configured.
 //!
 //! Topics of Kafka's own (`__…`) are matched by no pattern, and a group's internal topics by none of that group: those
 //! that its topology names, and those of its earlier versions, which are known by their names.
@@ -17,16 +17,18 @@ use alloc::{
     vec::Vec,
 };
 
-use riparian_types::{GroupId, TopicName, TopicsView};
+use riparian_types::{GroupId, TopicName};
 
 use crate::{
     command::StreamsHeartbeat,
     limits::NoRoom,
     machine::GroupMachine,
     reply::StreamsHeartbeatError,
+    soft::GroupSoft,
     streams::{
         CopartitionGroup, Subtopology, Topology,
         group::StreamsGroup,
+        matches::{Matches, is_matched},
         pattern::{Pattern, PatternError},
     },
     telemetry::GroupLimit,
@@ -35,7 +37,7 @@ use crate::{
 /// The source topics that a subtopology may read: what a copartition group can refer to.
 const SOURCE_TOPICS_MAX: usize = i16::MAX as usize;
 
-/// The patterns that a topology may bring. Each is matched against all topics before anybody else is answered.
+/// The patterns that a topology may bring.
 const PATTERNS_OF_TOPOLOGY_MAX: usize = 100;
 /// How many times as much as one all patterns of a topology may take.
 const TOGETHER: usize = 4;
@@ -54,6 +56,11 @@ impl KnownPatterns {
     /// How many different ones there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// All of them.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
     }
 
     /// The groups that have this pattern.
@@ -83,103 +90,15 @@ impl KnownPatterns {
         }
     }
 
+    /// Whether a group has this pattern.
+    pub(crate) fn contains(&self, text: &str) -> bool {
+        self.0.contains_key(text)
+    }
+
     /// The pattern, compiled now if nobody has it yet.
-    fn pattern(&self, text: &str) -> Arc<Pattern> {
+    pub(crate) fn pattern(&self, text: &str) -> Arc<Pattern> {
         self.0.get(text).map_or_else(|| Arc::new(Pattern::loaded(text)), |known| Arc::clone(&known.pattern))
     }
-}
-
-/// The topics that patterns match at present, in so far as somebody asked.
-#[derive(Debug, Default)]
-pub(crate) struct Matches {
-    by_pattern: BTreeMap<String, Found>,
-    /// How many topics the patterns of a group stand for.
-    by_group: BTreeMap<GroupId, usize>,
-    total: usize,
-    /// How often a name was matched.
-    #[cfg(test)]
-    pub(crate) runs: u64,
-}
-
-#[derive(Debug)]
-struct Found {
-    pattern: Arc<Pattern>,
-    topics: BTreeSet<TopicName>,
-}
-
-impl Matches {
-    /// All topics are to be looked at again.
-    pub(crate) fn forget_topics(&mut self) {
-        self.by_pattern.clear();
-    }
-
-    /// Whose patterns match a topic that has come, gone or changed.
-    pub(crate) fn on_topic<'a>(
-        &mut self,
-        known: &'a KnownPatterns,
-        name: &TopicName,
-        exists: bool,
-    ) -> BTreeSet<&'a GroupId> {
-        let mut concerned = BTreeSet::new();
-        for (text, found) in &mut self.by_pattern {
-            #[cfg(test)]
-            {
-                self.runs += u64::from(exists && !found.topics.contains(name));
-            }
-            let is_match = match exists {
-                true => {
-                    found.topics.contains(name) || is_matched(&found.pattern, name) && found.topics.insert(name.clone())
-                }
-                false => found.topics.remove(name),
-            };
-            if is_match {
-                concerned.extend(known.groups(text));
-            }
-        }
-        concerned
-    }
-
-    /// The topics that match; they are looked for if it is the first time.
-    fn of(&mut self, known: &KnownPatterns, topics: &TopicsView, text: &str) -> &Found {
-        if !self.by_pattern.contains_key(text) {
-            // Of groups that are gone, or that came to nothing.
-            if self.by_pattern.len() >= 2 * known.len() + 16 {
-                self.by_pattern.retain(|text, _| known.0.contains_key(text));
-            }
-            #[cfg(test)]
-            {
-                self.runs += topics.len() as u64;
-            }
-            let pattern = known.pattern(text);
-            let names = topics.iter().map(|(name, _)| name).filter(|name| is_matched(&pattern, name));
-            let found = Found { topics: names.cloned().collect(), pattern };
-            self.by_pattern.insert(text.into(), found);
-        }
-        &self.by_pattern[text]
-    }
-
-    /// The patterns of the group stand for so many topics.
-    pub(crate) fn count(&mut self, group_id: &GroupId, topics: usize) {
-        let before = match topics {
-            0 => self.by_group.remove(group_id),
-            topics => self.by_group.insert(group_id.clone(), topics),
-        };
-        self.total = self.total - before.unwrap_or(0) + topics;
-    }
-
-    /// How many topics the patterns of this group stand for.
-    pub(crate) fn of_group(&self, group_id: &GroupId) -> usize {
-        self.by_group.get(group_id).copied().unwrap_or(0)
-    }
-
-    /// How many topics the patterns of all groups stand for.
-    pub(crate) const fn total(&self) -> usize {
-        self.total
-    }
-}
-
-fn is_matched(pattern: &Pattern, topic: &str) -> bool {
-    !topic.starts_with("__") && pattern.is_match(topic)
 }
 
 /// A topology with names in place of patterns.
@@ -192,18 +111,16 @@ pub(crate) struct Resolved<'a> {
     pub(crate) unmatched: Vec<String>,
 }
 
-/// Puts names in place of patterns. Source topics that are named come first, as they were, so that what refers to them
-/// still does; those that patterns stand for follow in the order of their names.
+/// Puts names in place of patterns; `None` while it is not known which. Source topics that are named come first, as they
+/// were, so that what refers to them still does; those that patterns stand for follow in the order of their names.
 pub(super) fn resolve<'a>(
-    known: &KnownPatterns,
-    matches: &mut Matches,
-    topics: &TopicsView,
+    matches: &Matches,
     group_id: &GroupId,
     topology: &'a Topology,
-) -> Result<Resolved<'a>, StreamsHeartbeatError> {
+) -> Result<Option<Resolved<'a>>, StreamsHeartbeatError> {
     let mut resolved = Resolved { topology: Cow::Borrowed(topology), matched: 0, unmatched: Vec::new() };
-    if topology.patterns().next().is_none() {
-        return Ok(resolved);
+    if !topology.has_patterns() {
+        return Ok(Some(resolved));
     }
     let internal: BTreeSet<&str> = topology.internal_topics().map(TopicName::as_str).collect();
     let is_own = |name: &str| internal.contains(name) || is_internal_of(group_id, name);
@@ -211,7 +128,7 @@ pub(super) fn resolve<'a>(
     for subtopology in &topology.subtopologies {
         let mut of_pattern: Vec<Vec<TopicName>> = Vec::new();
         for text in &subtopology.source_topic_regex {
-            let found = matches.of(known, topics, text);
+            let Some(found) = matches.found(text) else { return Ok(None) };
             let names: Vec<TopicName> = found.topics.iter().filter(|name| !is_own(name)).cloned().collect();
             if names.is_empty() {
                 let why = found.pattern.problem().map(|why| format!(" ({why})")).unwrap_or_default();
@@ -224,7 +141,7 @@ pub(super) fn resolve<'a>(
         subtopologies.push(subtopology);
     }
     resolved.topology = Cow::Owned(Topology { epoch: topology.epoch, subtopologies: subtopologies.into() });
-    Ok(resolved)
+    Ok(Some(resolved))
 }
 
 fn with_names(subtopology: &Subtopology, of_pattern: &[Vec<TopicName>]) -> Result<Subtopology, String> {
@@ -238,7 +155,9 @@ fn with_names(subtopology: &Subtopology, of_pattern: &[Vec<TopicName>]) -> Resul
             sources.len()
         ));
     }
-    let places: BTreeMap<&TopicName, i16> = (0..).zip(&sources).map(|(place, name)| (name, place)).collect();
+    let is_referred_to = subtopology.copartition_groups.iter().any(|group| !group.source_topic_regex.is_empty());
+    let places = (0..).zip(&sources).filter(|_| is_referred_to);
+    let places: BTreeMap<&TopicName, i16> = places.map(|(place, name)| (name, place)).collect();
     let with_places = |group: &CopartitionGroup| {
         let patterns =
             group.source_topic_regex.iter().filter_map(|&index| of_pattern.get(usize::try_from(index).ok()?));
@@ -351,6 +270,7 @@ impl GroupMachine {
     /// The subtopology that reads the topic, whether it exists or not.
     pub(crate) fn reader_of<'a>(
         &self,
+        soft: &GroupSoft,
         group_id: &GroupId,
         group: &'a StreamsGroup,
         topic: &str,
@@ -359,7 +279,10 @@ impl GroupMachine {
         let named = |subtopology: &&Subtopology| subtopology.input_topics().any(|name| name.as_str() == topic);
         let matched = |subtopology: &&Subtopology| {
             let mut patterns = subtopology.source_topic_regex.iter();
-            patterns.any(|text| is_matched(&self.patterns.pattern(text), topic))
+            patterns.any(|text| match soft.caches.matches.found(text) {
+                Some(found) => found.topics.contains(topic),
+                None => is_matched(&self.patterns.pattern(text), topic),
+            })
         };
         topology.subtopologies.iter().find(named).or_else(|| {
             let is_own =

@@ -16,16 +16,19 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delay {
     /// Members may still be starting.
-    InitialRebalanceDelay,
+    InitialRebalance,
     /// The last assignment is too young.
     AssignmentInterval,
+    /// What the topology's patterns stand for is not known yet.
+    SourcePatterns,
 }
 
 impl Delay {
     fn detail(self) -> &'static str {
         match self {
-            Self::InitialRebalanceDelay => "The assignment waits for the initial rebalance delay to pass.",
+            Self::InitialRebalance => "The assignment waits for the initial rebalance delay to pass.",
             Self::AssignmentInterval => "The assignment waits for the assignment interval to pass.",
+            Self::SourcePatterns => "The assignment waits until the source patterns have been matched with all topics.",
         }
     }
 }

@@ -9,35 +9,58 @@ use super::{
     driver::{Driver, config},
 };
 use crate::{
-    command::Command,
+    command::{Command, StreamsHeartbeat},
     config::GroupConfig,
     limits::GroupLimits,
     reply::{Reply, StatusCode, StreamsHeartbeatError, StreamsHeartbeatReply},
 };
 
 #[derive(Default)]
-struct Member {
-    client: Client,
+pub(super) struct Member {
+    pub(super) client: Client,
     must_report: bool,
 }
 
-fn server() -> GroupConfig {
+pub(super) fn server() -> GroupConfig {
     GroupConfig { initial_rebalance_delay_ms: 0, assignment_interval_ms: 0, ..config() }
 }
 
-fn send(driver: &mut Driver, group: &str, member: &mut Member, script: Option<&str>) -> StreamsHeartbeatReply {
-    let mut heartbeat = match script {
+pub(super) fn send(
+    driver: &mut Driver,
+    group: &str,
+    member: &mut Member,
+    script: Option<&str>,
+) -> StreamsHeartbeatReply {
+    let heartbeat = match script {
         Some(script) => member.client.join(group, "m", topology(script)),
         None => member.client.heartbeat(group, "m"),
     };
+    heard(driver, member, heartbeat)
+}
+
+/// The answer to a heartbeat that also reports what the member was given.
+pub(super) fn heard(
+    driver: &mut Driver,
+    member: &mut Member,
+    mut heartbeat: StreamsHeartbeat,
+) -> StreamsHeartbeatReply {
     if member.must_report {
         member.client.report(&mut heartbeat);
     }
-    let step = driver.command(|waiter| Command::StreamsHeartbeat(waiter, heartbeat.into()));
-    let Some(Reply::StreamsHeartbeat(Ok(reply))) = step.reply else { panic!("{:?}", step.reply) };
+    let reply = answer(driver, heartbeat).expect("the heartbeat is right");
     member.client.learn(&reply);
     member.must_report = reply.tasks.is_some();
     reply
+}
+
+pub(super) fn answer(
+    driver: &mut Driver,
+    heartbeat: StreamsHeartbeat,
+) -> Result<StreamsHeartbeatReply, StreamsHeartbeatError> {
+    match driver.command(|waiter| Command::StreamsHeartbeat(waiter, heartbeat.into())).reply {
+        Some(Reply::StreamsHeartbeat(result)) => result,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn refusal(driver: &mut Driver, group: &str, script: &str) -> StreamsHeartbeatError {
@@ -50,7 +73,7 @@ fn refusal(driver: &mut Driver, group: &str, script: &str) -> StreamsHeartbeatEr
 }
 
 /// Lets the member report until its heartbeats change nothing.
-fn rest(driver: &mut Driver, group: &str, client: &mut Member) -> StreamsHeartbeatReply {
+pub(super) fn rest(driver: &mut Driver, group: &str, client: &mut Member) -> StreamsHeartbeatReply {
     for _ in 0..10 {
         let before = driver.settled;
         let reply = send(driver, group, client, None);
@@ -62,7 +85,7 @@ fn rest(driver: &mut Driver, group: &str, client: &mut Member) -> StreamsHeartbe
     panic!("{group} does not settle");
 }
 
-fn count(client: &Member) -> usize {
+pub(super) fn count(client: &Member) -> usize {
     client.client.tasks.active.iter().map(|list| list.partitions.len()).sum()
 }
 
