@@ -173,8 +173,13 @@ fn take_over<'a>(
     let Some(stored) = group.members.get(holder) else {
         return Ok(join(group, heartbeat));
     };
-    let is_restarted = || heartbeat.process_id.as_ref() == Some(&stored.metadata.process_id) && is_closed(holder);
-    if stored.progress.epoch != MemberEpoch::LEAVE_STATIC && !is_restarted() {
+    let is_of_process = heartbeat.process_id.as_ref() == Some(&stored.metadata.process_id);
+    let is_free = stored.progress.epoch == MemberEpoch::LEAVE_STATIC || is_of_process && is_closed(holder);
+    if !is_free {
+        if is_of_process && *holder == heartbeat.member_id {
+            // The answer to its join was lost, and it asks again: nobody else knows its id.
+            return Ok(join(group, heartbeat));
+        }
         return Err(StreamsHeartbeatError::UnreleasedInstanceId(format!(
             "Static member {} can't join with instance id {instance}, which member {holder} still holds; it is free \
              once that member leaves or its session expires.",
