@@ -1,7 +1,7 @@
 //! What actors and events share: the clock, luck, the server, the network, the oracles.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Weak},
 };
@@ -55,6 +55,14 @@ pub(crate) struct Core {
     pub(crate) beliefs: Beliefs,
     pub(crate) contents: Contents,
     pub(crate) commits: Commits,
+    /// The members of streams groups, with their processes.
+    pub(crate) members: BTreeMap<String, Vec<(usize, String)>>,
+    /// The version that each application was given last.
+    pub(crate) deployed: BTreeMap<String, u32>,
+    /// The topics that are to be there in the end, with their partitions.
+    pub(crate) wanted: BTreeMap<String, i32>,
+    /// Groups of which a topic was ever created again with fewer partitions.
+    pub(crate) shrunk: BTreeSet<String>,
     /// What the administrator knows to exist once the faults have stopped: partitions by topic.
     pub(crate) topics: BTreeMap<String, i32>,
 }
@@ -85,6 +93,10 @@ impl Core {
             beliefs: Beliefs::default(),
             contents: Contents::default(),
             commits: Commits::default(),
+            members: BTreeMap::new(),
+            deployed: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            shrunk: BTreeSet::new(),
             topics: BTreeMap::new(),
         }
     }

@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 mod actors;
+mod app;
 mod client;
 mod core;
 mod disk;

@@ -9,6 +9,7 @@ pub(crate) use classic::ClassicOptions;
 pub use classic::Groups;
 
 mod classic;
+mod deployments;
 
 /// How often something happens: once in this many milliseconds on average; 0 for never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,14 @@ pub(crate) struct GroupOptions {
     pub(crate) is_stateful: bool,
     /// Its topology gives the source topic by a pattern.
     pub(crate) by_pattern: bool,
+    /// How many versions of the application are run, one after the other or beside each other.
+    pub(crate) versions: u32,
+    /// Topologies have epochs of their own, which no real client gives them.
+    pub(crate) epochs_rise: bool,
+    /// Partitions of the topic that only some of the versions read.
+    pub(crate) rest_partitions: i32,
+    /// Partitions of the repartition topic of the versions that say how many it has.
+    pub(crate) repartition_partitions: i32,
 }
 
 /// Which faults there are, and how often.
@@ -83,13 +92,24 @@ pub(crate) struct Faults {
     pub(crate) topic_change: EveryMs,
     pub(crate) config_change: EveryMs,
     pub(crate) group_delete: EveryMs,
+    /// Some application is stopped and started, perhaps in another version.
+    pub(crate) deployment: EveryMs,
 }
+
+/// One in so many seeds has a group of [`FULL_MEMBERS`], at this place among them.
+const ONE_IN_FULL: u64 = 400;
+const FULL_AT: u64 = 250;
+const FULL_MEMBERS: u64 = 500;
 
 impl Options {
     /// What this seed makes of a run.
     pub(crate) fn of_seed(seed: u64, groups: Groups) -> Self {
         let mut options = Self::of_streams(seed);
         options.mix(seed, groups);
+        if seed % ONE_IN_FULL == FULL_AT && !options.groups.is_empty() {
+            options.fill(seed);
+        }
+        options.deploy(seed);
         options
     }
 
@@ -97,6 +117,26 @@ impl Options {
     pub(crate) fn sources(&self) -> impl Iterator<Item = (&str, i32)> {
         let streams = self.groups.iter().map(|group| (&*group.name, group.partitions));
         streams.chain(self.classic.iter().map(|group| (&*group.name, group.partitions)))
+    }
+
+    /// Makes the first group as large as Kafka recommends at most, and everything beside it small.
+    fn fill(&mut self, seed: u64) {
+        let mut prng = Prng::new(seed ^ 0xf011_0000_0000_0004);
+        let p = &mut prng;
+        self.groups.truncate(1);
+        self.classic.truncate(1);
+        self.classic.iter_mut().for_each(|group| group.members = group.members.min(3));
+        let group = &mut self.groups[0];
+        group.members = FULL_MEMBERS;
+        group.processes = 1 + p.below(FULL_MEMBERS);
+        group.partitions = 50 + p.below(200) as i32;
+        self.faults_ms = 30_000;
+        // A handful of each in that time.
+        let rare = EveryMs(FULL_MEMBERS * 5_000);
+        let faults = &mut self.faults;
+        for every in [&mut faults.member_death, &mut faults.member_leave, &mut faults.member_pause] {
+            *every = if every.0 == 0 { EveryMs(0) } else { rare };
+        }
     }
 
     /// Small groups are watched for longer: every seed gives about as many events.
@@ -137,6 +177,10 @@ impl Options {
                     partitions: 1 + p.below(3 + members.min(20)) as i32,
                     is_stateful: !p.chance(4),
                     by_pattern: (seed / 2 + index).is_multiple_of(2),
+                    versions: 1,
+                    epochs_rise: false,
+                    rest_partitions: 0,
+                    repartition_partitions: 0,
                 }
             })
             .collect();
@@ -231,6 +275,7 @@ impl Faults {
             topic_change: maybe(p, 2, 8_000, 30_000),
             config_change: maybe(p, 2, 8_000, 30_000),
             group_delete: maybe(p, 2, 8_000, 30_000),
+            deployment: EveryMs(0),
         }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) enum Event {
     ServerHears(u64),
     /// An actor's timer.
     Timer { actor: usize, token: u64 },
+    /// Whoever runs an application has a member started or stopped.
+    Order { actor: usize, order: Order },
     /// A job of this life of the server runs.
     Job { life: u64, job: u64 },
     /// A job that stood still in a sync goes on.
@@ -37,6 +39,26 @@ pub(crate) enum Event {
     Heal,
     /// Has everything come to rest?
     Converged,
+}
+
+/// What is done to a member of a streams group by whoever runs the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It is stopped, and stays down until it is started.
+    Stop(How),
+    /// It is started in this version.
+    Start(u32),
+}
+
+/// How a member is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// It is closed: a static one says that it will be back.
+    Close,
+    /// It is closed, and a static one does not say so.
+    Leave,
+    /// Nobody hears of it.
+    Kill,
 }
 
 /// A fault of the server's machine.

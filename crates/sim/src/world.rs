@@ -8,13 +8,14 @@ use std::{
 
 use crate::{
     actors::{
-        Actor, admin::Admin, auditor::Auditor, classic::Consumer, member::Member, member::source_topic,
-        onlooker::Onlooker, producer::Producer, reader::Reader,
+        Actor, admin::Admin, auditor::Auditor, classic::Consumer, member::Member, onlooker::Onlooker,
+        operator::Operator, producer::Producer, reader::Reader,
     },
+    app::Version,
     core::Core,
     disk::{Death, SimDisk},
     options::{GroupOptions, Groups, Options},
-    oracle::{self, Task},
+    oracle,
     queue::{Event, FaultKind},
     trace::{Mode, Totals},
 };
@@ -50,6 +51,8 @@ pub(crate) struct World {
     actors: Vec<Box<dyn Actor>>,
     events: u64,
     is_over: bool,
+    /// Everything has come to rest once, and whoever had something more to do has begun.
+    has_rested: bool,
     /// The server is killed once more after everything has come to rest.
     was_crashed_at_rest: bool,
 }
@@ -104,7 +107,7 @@ impl World {
         note_panics();
         PANIC.with_borrow_mut(|panic| *panic = None);
         let core = Core::new(options, seed, mode);
-        Self { core, actors: Vec::new(), events: 0, is_over: false, was_crashed_at_rest: false }
+        Self { core, actors: Vec::new(), events: 0, is_over: false, has_rested: false, was_crashed_at_rest: false }
     }
 
     pub(crate) fn add(&mut self, name: String, make: impl FnOnce(usize, &mut Core) -> Box<dyn Actor>) {
@@ -117,6 +120,8 @@ impl World {
     fn begin(&mut self) {
         let options = self.core.options.clone();
         self.core.say(format_args!("{options:?}"));
+        let is_full = options.groups.iter().any(|group| group.members >= 500);
+        self.core.totals.add("runs with 500 members in a group", u64::from(is_full));
         if !options.classic.is_empty() {
             let kind = if options.groups.is_empty() { "runs with classic groups only" } else { "runs with both kinds" };
             self.core.totals.add(kind, 1);
@@ -137,6 +142,9 @@ impl World {
                 let name = format!("{}.m{index}", group.name);
                 self.add(name, |actor, core| Box::new(Member::new(actor, group, index, core)));
             }
+        }
+        if !options.groups.is_empty() {
+            self.add("operator".to_owned(), |actor, _| Box::new(Operator::new(actor)));
         }
         if !options.classic.is_empty() {
             self.add("onlooker".to_owned(), |actor, _| Box::new(Onlooker::new(actor)));
@@ -187,6 +195,7 @@ impl World {
             }
             Event::ServerHears(link) => self.core.server_hears(link),
             Event::Timer { actor, token } => self.on_timer(actor, token),
+            Event::Order { actor, order } => self.actors[actor].on_order(&mut self.core, order),
             Event::Job { life, job } => self.core.run_job(life, job),
             Event::GoOn { life, job } => self.core.go_on_with_job(life, job),
             Event::Wake { life, at_us } => self.core.wake_server(life, at_us),
@@ -234,6 +243,13 @@ impl World {
                 self.core.say(format_args!("everything has come to rest"));
                 self.is_over = true;
             }
+            None if !self.has_rested => {
+                self.has_rested = true;
+                for actor in &mut self.actors {
+                    actor.on_rest(&mut self.core);
+                }
+                self.core.after_ms(0, Event::Converged);
+            }
             None => {
                 self.core.say(format_args!("everything has come to rest; the server is cut off once more"));
                 self.was_crashed_at_rest = true;
@@ -275,6 +291,7 @@ impl World {
         core.totals.add("classic moves", classic.moves);
         core.totals.add("classic expiries", classic.expiries);
         core.totals.add("classic rebalances", classic.generations);
+        core.totals.add("topologies replaced", core.records.replaced);
         core.totals.add("events", self.events);
         core.totals.add("virtual seconds", core.now_us / 1_000_000);
         // Jobs hold the broker, which holds the shell, which would hold them.
@@ -315,19 +332,19 @@ fn unfinished_group(core: &Core, options: &GroupOptions) -> Option<String> {
     if let Some((id, _)) = group.members.iter().find(|(_, member)| !member.is_stable || member.epoch != group.epoch) {
         return Some(format!("{id} has not arrived at epoch {}", group.epoch));
     }
-    let partitions = core.topics.get(&source_topic(&options.name)).copied().unwrap_or(0);
-    let subtopologies: u32 = if options.is_stateful { 2 } else { 1 };
-    for subtopology in 0..subtopologies {
-        for partition in 0..partitions {
-            let task = Task { subtopology, partition };
-            let owners = group.members.values().filter(|member| member.active.contains(&task)).count();
-            let runners = core.owners.runners(name, &task);
-            if owners != 1 || runners != 1 {
-                return Some(format!("task {task} of {name} has {owners} owners and runs in {runners} members"));
-            }
+    let wanted = Version::of(options, core.deployed.get(name).copied().unwrap_or(0));
+    let Some(stored) = &group.topology else { return Some(format!("{name} has no topology")) };
+    if !wanted.is_stored(stored) {
+        return Some(format!("{name} has another topology than its members: {stored:?}"));
+    }
+    let tasks = wanted.tasks(&core.topics);
+    for task in &tasks {
+        let owners = group.members.values().filter(|member| member.active.contains(task)).count();
+        let runners = core.owners.runners(name, task);
+        if owners != 1 || runners != 1 {
+            return Some(format!("task {task} of {name} has {owners} owners and runs in {runners} members"));
         }
     }
     let owned: usize = group.members.values().map(|member| member.active.len()).sum();
-    let expected = subtopologies as usize * partitions as usize;
-    (owned != expected).then(|| format!("{name} has {expected} tasks, {owned} are owned"))
+    (owned != tasks.len()).then(|| format!("{name} has {} tasks, {owned} are owned", tasks.len()))
 }

@@ -10,7 +10,7 @@ use riparian_protocol::{
 };
 
 use crate::{
-    actors::{Actor, member::source_topic},
+    actors::Actor,
     client::{Client, Watch, decode},
     core::Core,
     queue::Event,
@@ -43,16 +43,18 @@ impl Auditor {
         }
         let count = core.options.sources().count();
         let index = core.prng.below(count as u64) as usize;
-        let Some((name, partitions)) = core.options.sources().nth(index) else { return };
-        let topic = OffsetFetchRequestTopics {
-            name: source_topic(name).into(),
-            partition_indexes: (0..partitions).collect(),
+        let Some((name, _)) = core.options.sources().nth(index) else { return };
+        let begin = format!("{name}-");
+        let read = core.wanted.iter().filter(|(topic, _)| topic.starts_with(&begin));
+        let topics = read.map(|(topic, partitions)| OffsetFetchRequestTopics {
+            name: topic.clone().into(),
+            partition_indexes: (0..*partitions).collect(),
             ..Default::default()
-        };
+        });
         let asked = OffsetFetchRequestGroup {
             group_id: name.to_owned().into(),
             member_epoch: -1,
-            topics: Some(vec![topic]),
+            topics: Some(topics.collect()),
             ..Default::default()
         };
         let request = OffsetFetchRequest { groups: vec![asked], ..Default::default() };

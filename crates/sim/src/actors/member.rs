@@ -5,6 +5,7 @@
 //! which takes a while.
 
 mod nodes;
+mod orders;
 
 use std::collections::BTreeSet;
 
@@ -20,11 +21,12 @@ use riparian_protocol::{
 
 use crate::{
     actors::Actor,
+    app::Version,
     client::{Client, Watch, decode},
     core::Core,
     options::GroupOptions,
-    oracle::Task,
-    queue::Event,
+    oracle::{Task, ownership::RunVersion},
+    queue::{Event, Order},
 };
 
 const COMMIT_VERSION: i16 = 9;
@@ -46,6 +48,11 @@ pub(crate) struct Member {
     is_up: bool,
     /// It will not come back.
     is_gone: bool,
+    /// Whoever runs the application has stopped it, and not started it again.
+    is_held: bool,
+    /// The version of the application that it runs.
+    number: u32,
+    app: Version,
     epoch: i32,
     endpoint_epoch: i32,
     told: Tasks,
@@ -64,7 +71,9 @@ pub(crate) struct Member {
 
 /// One offset of a commit.
 struct Committed {
+    topic: String,
     partition: i32,
+    task: Task,
     value: i64,
     /// Whether the task was this member's when it was sent.
     was_mine: bool,
@@ -89,10 +98,12 @@ const START: u64 = 7;
 impl Member {
     pub(crate) fn new(actor: usize, group: &GroupOptions, index: u64, core: &mut Core) -> Self {
         let is_static = group.one_in_static > 0 && index.is_multiple_of(group.one_in_static);
+        let process = format!("p{}", index % group.processes);
+        core.members.entry(group.name.clone()).or_default().push((actor, process.clone()));
         Self {
             actor,
             client: Client::new(actor, "streams"),
-            process: format!("p{}", index % group.processes),
+            process,
             instance: is_static.then(|| format!("i{index}")),
             version: i16::from(!core.prng.chance(3)),
             group: group.clone(),
@@ -102,6 +113,9 @@ impl Member {
             life: 0,
             is_up: false,
             is_gone: false,
+            is_held: false,
+            number: 0,
+            app: Version::of(group, 0),
             epoch: 0,
             endpoint_epoch: -1,
             told: Tasks::default(),
@@ -122,7 +136,7 @@ impl Member {
     }
 
     fn start(&mut self, core: &mut Core) {
-        if self.is_up || self.is_gone {
+        if self.is_up || self.is_gone || self.is_held {
             return;
         }
         self.life += 1;
@@ -160,7 +174,8 @@ impl Member {
         }
     }
 
-    fn stop(&mut self, core: &mut Core) {
+    /// It ends, and nothing is said of when it comes back.
+    fn halt(&mut self, core: &mut Core) {
         self.stop_all(core);
         self.is_up = false;
         core.owners.down(&self.group.name);
@@ -169,6 +184,10 @@ impl Member {
         self.heartbeat = None;
         self.commit = None;
         self.rejoin();
+    }
+
+    fn stop(&mut self, core: &mut Core) {
+        self.halt(core);
         if core.is_healing || core.prng.chance(6) {
             self.is_gone = true;
             core.tell(self.actor, format_args!("is gone for good"));
@@ -180,8 +199,15 @@ impl Member {
     }
 
     fn leave(&mut self, core: &mut Core) {
+        let returns = core.prng.chance(2);
+        self.say_goodbye(core, returns);
+        self.stop(core);
+    }
+
+    /// Tells the group that it leaves; a static member may say that it will be back.
+    fn say_goodbye(&mut self, core: &mut Core, returns: bool) {
         if self.epoch > 0 {
-            let epoch = if self.instance.is_some() && core.prng.chance(2) { -2 } else { -1 };
+            let epoch = if self.instance.is_some() && returns { -2 } else { -1 };
             let request = StreamsGroupHeartbeatRequest { member_epoch: epoch, ..self.plain() };
             core.tell(self.actor, format_args!("leaves with epoch {epoch}"));
             core.totals.add("leaves", 1);
@@ -189,7 +215,6 @@ impl Member {
             // Nobody waits for the answer.
             let _ = self.client.send(core, &request, self.version);
         }
-        self.stop(core);
     }
 
     fn plain(&self) -> StreamsGroupHeartbeatRequest<'static> {
@@ -212,7 +237,7 @@ impl Member {
         let is_join = self.epoch == 0;
         if is_join {
             request.rebalance_timeout_ms = i32::try_from(core.options.rebalance_timeout_ms).unwrap_or(i32::MAX);
-            request.topology = Some(topology(&self.group));
+            request.topology = Some(self.app.topology());
             request.process_id = Some(self.process.clone().into());
             request.client_tags = Some(Vec::new());
         }
@@ -283,13 +308,18 @@ impl Member {
                 standby: tasks(&response.standby_tasks.unwrap_or_default()),
                 warmup: tasks(&response.warmup_tasks.unwrap_or_default()),
             };
+            if let Some(unknown) = told.active.iter().chain(&told.standby).find(|task| !self.app.has(task)) {
+                self.on_unknown_task(core, *unknown);
+                return;
+            }
             if told != self.told {
                 core.tell(self.actor, format_args!("is told to run {}", text(&told.active)));
             }
             self.told = told;
+            let version = RunVersion { number: self.number, may_differ: self.group.epochs_rise };
             for task in self.told.active.clone() {
                 if self.running.insert(task) {
-                    let result = core.owners.start(&core.records, &self.group.name, &task, &self.member_id);
+                    let result = core.owners.start(&core.records, &self.group.name, &task, &self.member_id, version);
                     core.check(result);
                     core.totals.add("tasks started", 1);
                 }
@@ -336,6 +366,9 @@ impl Member {
                 self.rejoin();
                 self.retry(core);
             }
+            Some(ErrorCode::StreamsInvalidTopologyEpoch) if self.group.versions > 1 => self.on_other_version(core),
+            // It owns tasks of a topic that has become smaller.
+            Some(ErrorCode::InvalidRequest) if core.shrunk.contains(&self.group.name) => self.end_for_a_while(core),
             Some(ErrorCode::UnreleasedInstanceId) => {
                 self.rejoin();
                 self.timer(core, 500, BEAT);
@@ -356,22 +389,21 @@ impl Member {
         if self.commit.is_some() || self.epoch <= 0 {
             return;
         }
-        let partitions: Vec<i32> =
-            self.running.iter().filter(|task| task.subtopology == 0).map(|task| task.partition).collect();
-        if partitions.is_empty() {
+        let mut written = Vec::new();
+        for task in &self.running {
+            for topic in self.app.committed_by(task) {
+                let (partition, value) = (task.partition, core.commits.next_value());
+                core.commits.tried(&self.group.name, &topic, partition, value, core.now_us);
+                written.push(Committed { topic, partition, task: *task, value, was_mine: self.is_mine(core, task) });
+            }
+        }
+        if written.is_empty() {
             return;
         }
-        let topic = source_topic(&self.group.name);
-        let mut written = Vec::new();
-        for partition in partitions {
-            let value = core.commits.next_value();
-            core.commits.tried(&self.group.name, &topic, partition, value, core.now_us);
-            written.push(Committed { partition, value, was_mine: self.is_mine(core, partition) });
-        }
-        let partitions = written.iter().map(|one| OffsetCommitRequestPartition {
-            partition_index: one.partition,
-            committed_offset: one.value,
-            committed_leader_epoch: -1,
+        written.sort_by(|a, b| a.topic.cmp(&b.topic));
+        let topics = written.chunk_by(|a, b| a.topic == b.topic).map(|written| OffsetCommitRequestTopic {
+            name: written[0].topic.clone().into(),
+            partitions: written.iter().map(partition_of).collect(),
             ..Default::default()
         });
         let request = OffsetCommitRequest {
@@ -379,41 +411,37 @@ impl Member {
             generation_id_or_member_epoch: self.epoch,
             member_id: self.member_id.clone().into(),
             group_instance_id: self.instance.clone().map(Into::into),
-            topics: vec![OffsetCommitRequestTopic {
-                name: topic.into(),
-                partitions: partitions.collect(),
-                ..Default::default()
-            }],
+            topics: topics.collect(),
             ..Default::default()
         };
         if let Some(correlation) = self.client.send(core, &request, COMMIT_VERSION) {
-            let text: Vec<String> = written.iter().map(|one| format!("{} at {}", one.value, one.partition)).collect();
+            let text: Vec<String> =
+                written.iter().map(|one| format!("{} at {}-{}", one.value, one.topic, one.partition)).collect();
             core.tell(self.actor, format_args!("commits {}", text.join(", ")));
             self.commit = Some((correlation, written));
         }
     }
 
-    /// Whether the first subtopology's task of this partition is this member's, by the records.
-    fn is_mine(&self, core: &Core, partition: i32) -> bool {
-        let task = Task { subtopology: 0, partition };
-        core.records.owner(&self.group.name, &task) == Some(self.member_id.as_str())
+    /// Whether a task is this member's, by the records.
+    fn is_mine(&self, core: &Core, task: &Task) -> bool {
+        core.records.owner(&self.group.name, task) == Some(self.member_id.as_str())
     }
 
     fn on_commit(&mut self, core: &mut Core, reply: &Bytes, written: &[Committed]) {
         let Some(response) = decode::<OffsetCommitRequest<'_>>(core, reply, COMMIT_VERSION) else { return };
-        let topic = source_topic(&self.group.name);
-        for answer in response.topics.iter().flat_map(|topic| &topic.partitions) {
+        let answers =
+            response.topics.iter().flat_map(|topic| topic.partitions.iter().map(|answer| (&*topic.name, answer)));
+        for (topic, answer) in answers {
             let partition = answer.partition_index;
-            let Some(one) = written.iter().find(|one| one.partition == partition) else { continue };
-            let value = one.value;
+            let is_asked = |one: &&Committed| one.topic == topic && one.partition == partition;
+            let Some(one) = written.iter().find(is_asked) else { continue };
+            let (value, task) = (one.value, &one.task);
             match ErrorCode::from_code(answer.error_code) {
                 Some(ErrorCode::None) => {
-                    core.commits.acknowledged(&self.group.name, &topic, partition, value, core.now_us);
-                    if !one.was_mine && !self.is_mine(core, partition) {
+                    core.commits.acknowledged(&self.group.name, topic, partition, value, core.now_us);
+                    if !one.was_mine && !self.is_mine(core, task) {
                         let id = &self.member_id;
-                        core.fail(format_args!(
-                            "{id} may commit for task 0_{partition}, which was never its own meanwhile"
-                        ));
+                        core.fail(format_args!("{id} may commit for task {task}, which was never its own meanwhile"));
                     }
                     core.totals.add("offsets committed", 1);
                 }
@@ -426,7 +454,7 @@ impl Member {
                     | ErrorCode::IllegalGeneration
                     | ErrorCode::UnknownTopicOrPartition,
                 ) => {
-                    core.commits.refused(&self.group.name, &topic, partition, value);
+                    core.commits.refused(&self.group.name, topic, partition, value);
                     core.totals.add("commits refused", 1);
                 }
                 // The shard may have appended it before it was lost, and reload with or without it.
@@ -497,6 +525,13 @@ impl Actor for Member {
         self.lost(core);
     }
 
+    fn on_order(&mut self, core: &mut Core, order: Order) {
+        match order {
+            Order::Stop(how) => self.stop_by_order(core, how),
+            Order::Start(number) => self.start_by_order(core, number),
+        }
+    }
+
     fn on_heal(&mut self, core: &mut Core) {
         if !self.is_up && !self.is_gone && self.instance.is_none() && core.prng.chance(4) {
             self.is_gone = true;
@@ -520,35 +555,13 @@ impl Actor for Member {
     }
 }
 
-/// The topic that a group reads; of a streams group its first subtopology.
-pub(crate) fn source_topic(group: &str) -> String {
-    format!("{group}-in")
-}
-
-/// The topology of a group: one that repartitions and keeps a store, or only reads.
-fn topology(group: &GroupOptions) -> req::Topology<'static> {
-    let internal = |name: String| req::TopicInfo { name: name.into(), replication_factor: -1, ..Default::default() };
-    let repartition = format!("{}-r", group.name);
-    let source = source_topic(&group.name);
-    // Of the group's topics it matches the source alone.
-    let pattern = format!("{}[^rc]+", source.strip_suffix("in").unwrap_or(&source));
-    let (named, by_pattern) =
-        if group.by_pattern { (vec![], vec![pattern.into()]) } else { (vec![source.into()], vec![]) };
-    let first = req::Subtopology {
-        subtopology_id: "0".into(),
-        source_topics: named,
-        source_topic_regex: by_pattern,
-        repartition_sink_topics: if group.is_stateful { vec![repartition.clone().into()] } else { Vec::new() },
+fn partition_of(one: &Committed) -> OffsetCommitRequestPartition<'static> {
+    OffsetCommitRequestPartition {
+        partition_index: one.partition,
+        committed_offset: one.value,
+        committed_leader_epoch: -1,
         ..Default::default()
-    };
-    let second = req::Subtopology {
-        subtopology_id: "1".into(),
-        repartition_source_topics: vec![internal(repartition)],
-        state_changelog_topics: vec![internal(format!("{}-c", group.name))],
-        ..Default::default()
-    };
-    let subtopologies = if group.is_stateful { vec![first, second] } else { vec![first] };
-    req::Topology { epoch: 0, subtopologies, ..Default::default() }
+    }
 }
 
 fn tasks(lists: &[res::TaskIds<'_>]) -> BTreeSet<Task> {

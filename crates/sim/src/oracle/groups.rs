@@ -9,6 +9,7 @@ use riparian_coordinator::{Decoded, RecordCodec, codecs::GroupCodec};
 use riparian_group::{
     GroupMachine,
     record::{ClassicGroupValue, MemberState, Record},
+    streams::Topology,
 };
 use riparian_log::{Disk, MemDisk};
 use riparian_records::batches;
@@ -30,6 +31,8 @@ pub(crate) struct GroupRecords {
     told: BTreeMap<String, i32>,
     /// Active tasks that went from one member to another.
     pub(crate) moves: u64,
+    /// Topologies that took the place of another one.
+    pub(crate) replaced: u64,
     /// Members that were removed without having left.
     pub(crate) expiries: u64,
     left: BTreeSet<String>,
@@ -72,6 +75,7 @@ struct Partition {
 pub(crate) struct Group {
     pub(crate) epoch: i32,
     pub(crate) assignment_epoch: i32,
+    pub(crate) topology: Option<Topology>,
     pub(crate) members: BTreeMap<String, Member>,
 }
 
@@ -131,6 +135,12 @@ impl GroupRecords {
     pub(crate) fn owner(&self, group: &str, task: &Task) -> Option<&str> {
         let mut members = self.group(group)?.members.iter();
         members.find(|(_, member)| member.active.contains(task) || member.revoking.contains(task)).map(|(id, _)| &**id)
+    }
+
+    /// What each instance id of a group has, by the records.
+    pub(crate) fn static_tasks(&self, group: &str) -> BTreeMap<String, BTreeSet<Task>> {
+        let members = self.group(group).into_iter().flat_map(|group| group.members.values());
+        members.filter_map(|member| Some((member.instance.clone()?, member.active.clone()))).collect()
     }
 
     /// Notes that a member leaves of its own accord.
@@ -200,10 +210,10 @@ impl GroupRecords {
 
     fn rebuild(&mut self, dir: &str, memory: &MemDisk) -> Result<(), String> {
         // What happened again only because it was read again does not count.
-        let counts = (self.moves, self.expiries, self.classic);
+        let counts = (self.moves, self.expiries, self.classic, self.replaced);
         let heard = std::mem::take(&mut self.heard);
         let result = self.rebuild_uncounted(dir, memory);
-        (self.moves, self.expiries, self.classic) = counts;
+        (self.moves, self.expiries, self.classic, self.replaced) = counts;
         self.heard = heard;
         result
     }
@@ -277,6 +287,13 @@ impl GroupRecords {
                 partition.groups.remove(name);
                 self.told.remove(name);
             }
+            Record::StreamsTopology(_, value) => {
+                if group.topology.is_some() && value.is_some() && group.topology != value {
+                    self.replaced += 1;
+                    self.heard.push(format!("{name} has another topology"));
+                }
+                group.topology = value;
+            }
             Record::StreamsTargetMetadata(_, Some(value)) => {
                 not_back(&format!("the assignment epoch of {name}"), group.assignment_epoch, value.assignment_epoch.0)?;
                 group.assignment_epoch = value.assignment_epoch.0;
@@ -328,7 +345,6 @@ impl GroupRecords {
             | Record::ClassicGroupMetadata(..)
             | Record::StreamsTargetMetadata(_, None)
             | Record::StreamsTargetMember(..)
-            | Record::StreamsTopology(..)
             | Record::StreamsTopologyDescription(..) => {}
         }
         Ok(())

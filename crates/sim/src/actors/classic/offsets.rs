@@ -12,13 +12,11 @@ use riparian_protocol::{
 };
 
 use crate::{
-    actors::{
-        classic::{
-            COMMIT, Claim, Consumer, State,
-            requests::{self, Written},
-        },
-        member::source_topic,
+    actors::classic::{
+        COMMIT, Claim, Consumer, State,
+        requests::{self, Written},
     },
+    app::source_topic,
     client::decode,
     core::Core,
 };

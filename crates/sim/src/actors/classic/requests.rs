@@ -14,7 +14,7 @@ use riparian_protocol::messages::{
 use riparian_types::Prng;
 
 use crate::{
-    actors::member::source_topic,
+    app::source_topic,
     core::Core,
     opaque::{Given, Subscription, share_out},
     options::ClassicOptions,

@@ -21,6 +21,7 @@ impl Member {
         let request = StreamsGroupTopologyDescriptionUpdateRequest {
             group_id: self.group.name.clone().into(),
             member_id: self.member_id.clone().into(),
+            topology_epoch: self.app.epoch,
             topology_description: TopologyDescription { subtopologies: vec![subtopology], ..Default::default() },
             ..Default::default()
         };
