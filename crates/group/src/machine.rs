@@ -347,7 +347,12 @@ impl GroupMachine {
             }
             soft.caches.hashes.forget(name);
             soft.creations.forget(name);
-            let is_unnoticed = planted::is_in(Bug::NewTopicUnnoticed) && before.is_none();
+            let is_grown = before.is_some_and(|before| after.is_some_and(|after| after.id == before.id));
+            if planted::is_in(Bug::GrownTopicUnnoticed) && is_grown {
+                continue;
+            }
+            let is_unnoticed = planted::is_in(Bug::NewTopicUnnoticed) && before.is_none()
+                || planted::is_in(Bug::GoneTopicMatched) && after.is_none();
             if !is_unnoticed {
                 soft.caches.matches.tell(topics, name);
             }

@@ -53,6 +53,18 @@ pub enum Bug {
     SettledForEver,
     /// A topic that comes is not noticed by groups that have a pattern for it.
     NewTopicUnnoticed,
+    /// A topic that goes is not noticed by groups that have a pattern for it.
+    GoneTopicMatched,
+    /// Groups do not notice that a topic has more partitions.
+    GrownTopicUnnoticed,
+    /// Whoever brings a group its next topology loses the group's offsets.
+    ReplacementForgetsOffsets,
+    /// One member that rests is enough for the next topology to come, whoever else runs the old one.
+    VersionsBesideEachOther,
+    /// A static member of another version is let in where another one of its instance id was.
+    StaticOfAnotherVersion,
+    /// The group takes a static member that is back for a new one.
+    StaticReturnNoticed,
 }
 
 impl Bug {
@@ -81,6 +93,12 @@ impl Bug {
         Self::ClassicTakeOverUnrecorded,
         Self::SettledForEver,
         Self::NewTopicUnnoticed,
+        Self::GoneTopicMatched,
+        Self::GrownTopicUnnoticed,
+        Self::ReplacementForgetsOffsets,
+        Self::VersionsBesideEachOther,
+        Self::StaticOfAnotherVersion,
+        Self::StaticReturnNoticed,
     ];
 }
 

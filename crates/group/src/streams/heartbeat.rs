@@ -124,20 +124,26 @@ pub(super) fn beat(
     }
     let told = membership::told(&stored, &heartbeat).or_else(|| is_new.then(|| stored.clone().into_owned()));
     let metadata = told.as_ref().unwrap_or(&stored);
-    let mut is_changed = is_replaced;
+    let mut is_changed = is_replaced || planted::is_in(Bug::StaticReturnNoticed) && replaced.is_some();
     if let Some(told) = &told {
         records.push(Record::StreamsMemberMetadata(group_id.clone(), member_id.clone(), Some(told.clone())));
         is_changed |= is_new || membership::concerns_target(&stored, told);
     }
 
     // What it has to run, and whether that can run.
-    let topology = agree_on_topology(machine, group, heartbeat.topology.take())?;
+    let sent = heartbeat.topology.take();
+    let is_unchecked = planted::is_in(Bug::StaticOfAnotherVersion) && replaced.is_some();
+    let topology = agree_on_topology(machine, group, sent.filter(|_| !is_unchecked))?;
     let ids = match &group.topology {
         Some(_) => group.ids.clone(),
         None => ids_of(group, &topology)?,
     };
     if group.topology.is_none() || is_replaced {
         records.push(Record::StreamsTopology(group_id.clone(), Some((*topology).clone())));
+        if planted::is_in(Bug::ReplacementForgetsOffsets) && is_replaced {
+            let offsets = machine.groups.get(&group_id).map(|group| &group.offsets);
+            offsets.into_iter().for_each(|offsets| offsets.tombstones(&group_id, &mut records));
+        }
         if is_replaced
             && existing.and_then(StreamsGroup::description).is_some_and(|description| description.value.is_some())
         {

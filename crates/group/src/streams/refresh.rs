@@ -96,6 +96,8 @@ pub(super) fn configure(
     };
     debug_assert!(
         planted::is_in(Bug::NewTopicUnnoticed)
+            || planted::is_in(Bug::GoneTopicMatched)
+            || planted::is_in(Bug::GrownTopicUnnoticed)
             || has_patterns && caches.matches.has_work()
             || configure_alone(machine, wanted).as_ref() == Ok(topology.as_ref()),
         "kept topology of a group: {topology:?}"

@@ -7,7 +7,10 @@
 
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 
-use riparian_types::{MemberEpoch, MemberId, TopicName};
+use riparian_types::{
+    MemberEpoch, MemberId, TopicName,
+    planted::{self, Bug},
+};
 
 use crate::{
     command::StreamsHeartbeat,
@@ -44,7 +47,8 @@ pub(super) fn is_due(
     machine.config.replace_topology
         && heartbeat.member_epoch == MemberEpoch::JOIN
         && !is_same(stored, sent)
-        && group.members.iter().all(is_absent)
+        && (group.members.iter().all(is_absent)
+            || planted::is_in(Bug::VersionsBesideEachOther) && group.members.iter().any(is_absent))
 }
 
 /// The group as it is once its next topology is stored.
