@@ -43,6 +43,8 @@ struct Member {
     last_sent_ms: u64,
     /// Times it was started, part of its member id.
     starts: u32,
+    /// The version that it was started in.
+    topology: &'static str,
 }
 
 struct Simulation {
@@ -80,6 +82,7 @@ fn run(seed: u64, steps: u32) -> Vec<crate::record::Record> {
         must_report: false,
         last_sent_ms: 0,
         starts: 0,
+        topology: "",
     });
     let mut simulation = Simulation {
         prng: Prng::new(seed),
@@ -124,6 +127,8 @@ impl Simulation {
                 33 if self.topologies == BY_PATTERN => self.change_what_comes(),
                 // Rarely, or there would hardly be anybody.
                 32 if self.prng.chance(3) => self.replace_application(),
+                34 if self.prng.chance(3) => self.roll_out(),
+                35 => self.restart_static(index),
                 _ => {}
             }
         }
@@ -146,11 +151,15 @@ impl Simulation {
     }
 
     fn start(&mut self, index: usize) {
+        let topology = self.topologies[self.version];
         let member = &mut self.members[index];
         member.is_alive = true;
+        member.topology = topology;
         member.starts += 1;
         member.client = Client { instance: member.instance.as_deref().map(String::from), ..Client::default() };
         self.beat(index, Loss::None);
+        // It may have been refused.
+        self.faults += u32::from(!self.members[index].is_alive);
     }
 
     fn crash(&mut self, index: usize) {
@@ -178,6 +187,49 @@ impl Simulation {
         self.version = (self.version + 1) % self.topologies.len();
         for index in 0..self.members.len() {
             if self.prng.chance(10) { self.crash(index) } else { self.leave(index) }
+        }
+    }
+
+    /// What is started from now on is another version, and is refused as long as anybody runs the one before.
+    fn roll_out(&mut self) {
+        self.faults += 1;
+        self.version = (self.version + 1) % self.topologies.len();
+        for index in 0..self.members.len() {
+            if self.members[index].is_alive {
+                self.leave(index);
+                let ms = self.prng.below(300);
+                self.driver.advance(ms);
+                self.start(index);
+                self.check_running();
+            }
+        }
+    }
+
+    /// A static member that leaves and is back at once has what it had, and nobody else notices.
+    fn restart_static(&mut self, index: usize) {
+        let member = &self.members[index];
+        if member.instance.is_none() || !member.is_alive || member.client.epoch == 0 {
+            return;
+        }
+        // Whatever else makes the group change has been noticed by then.
+        self.beat(index, Loss::None);
+        let is_at_rest = |simulation: &Self| {
+            let groups = &simulation.driver.machine.groups;
+            let group = groups.get(&riparian_types::GroupId::from("g"))?.streams()?;
+            let progress = &group.members.get(simulation.members[index].id().as_str())?.progress;
+            (group.state() == GroupState::Stable).then(|| (group.epoch, progress.assigned.to_lists(&group.ids)))
+        };
+        let Some(before) = is_at_rest(self) else { return };
+        self.faults += 1;
+        self.leave(index);
+        if self.prng.chance(2) {
+            self.restart_server();
+        }
+        let version = self.members[index].topology;
+        self.start(index);
+        if self.members[index].topology == version {
+            let after = is_at_rest(self);
+            assert!(after.as_ref() == Some(&before), "{before:?} became {after:?} by a static restart");
         }
     }
 
@@ -227,7 +279,7 @@ impl Simulation {
     fn beat(&mut self, index: usize, loss: Loss) {
         let now_ms = self.driver.now_ms;
         let member = &mut self.members[index];
-        let heartbeat = member.next_heartbeat(now_ms, self.topologies[self.version]);
+        let heartbeat = member.next_heartbeat(now_ms);
         if loss == Loss::Request {
             self.faults += 1;
             self.members[index].must_report = true;
@@ -311,11 +363,11 @@ impl Member {
         self.must_report = false;
     }
 
-    fn next_heartbeat(&mut self, now_ms: u64, version: &str) -> StreamsHeartbeat {
+    fn next_heartbeat(&mut self, now_ms: u64) -> StreamsHeartbeat {
         self.last_sent_ms = now_ms;
         let id = self.id();
         if self.client.epoch == 0 {
-            let mut join = self.client.join("g", &id, topology(version));
+            let mut join = self.client.join("g", &id, topology(self.topology));
             join.process_id = Some(self.process.as_str().into());
             return join;
         }
