@@ -6,7 +6,7 @@
 use alloc::{borrow::Cow, boxed::Box, collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
 use riparian_assignor::{Subtopologies, SubtopologyInput};
-use riparian_types::{TopicName, TopicsView, TopologyEpoch};
+use riparian_types::{PartitionIndex, TopicName, TopicsView, TopologyEpoch};
 
 use crate::{
     reply::{Status, StatusCode, StreamsHeartbeatError},
@@ -15,7 +15,7 @@ use crate::{
         partition_counts::{self, CountsError},
         resolve::Resolved,
     },
-    tasks::SubtopologyIds,
+    tasks::{SubtopologyIds, Task},
 };
 
 /// Names that a status lists before it counts the rest.
@@ -157,20 +157,27 @@ impl ConfiguredTopology {
         }
     }
 
-    /// Refuses tasks that don't exist; only meaningful when ready.
-    pub(crate) fn check_owned(&self, ids: &SubtopologyIds, owned: &[TaskIds]) -> Result<(), StreamsHeartbeatError> {
+    /// Refuses tasks that don't exist, unless they were given; only meaningful when ready.
+    pub(crate) fn check_owned(
+        &self,
+        ids: &SubtopologyIds,
+        owned: &[TaskIds],
+        was_given: impl Fn(Task) -> bool,
+    ) -> Result<(), StreamsHeartbeatError> {
         for list in owned {
-            let subtopology = ids.find(&list.subtopology).and_then(|index| self.subtopologies.get(index));
-            let Some(subtopology) = subtopology else {
+            let found = ids.find(&list.subtopology);
+            let Some((index, subtopology)) = found.and_then(|index| Some((index, self.subtopologies.get(index)?)))
+            else {
                 return Err(StreamsHeartbeatError::InvalidRequest(format!(
                     "Owned tasks name subtopology {}, which the group's topology does not have.",
                     list.subtopology
                 )));
             };
             let count = subtopology.task_count;
-            // A topic of a pattern may have gone: who was given tasks of it is not to blame.
-            let end = if self.sources.is_some() { i32::MAX } else { count };
-            if let Some(partition) = list.partitions.iter().find(|partition| !(0..end).contains(&partition.0)) {
+            let is_known = |&&partition: &&PartitionIndex| {
+                (0..count).contains(&partition.0) || Task::new(index, partition).is_some_and(&was_given)
+            };
+            if let Some(partition) = list.partitions.iter().find(|partition| !is_known(partition)) {
                 return Err(StreamsHeartbeatError::InvalidRequest(format!(
                     "Owned tasks name task {partition} of subtopology {}, which has {count} tasks, numbered from 0.",
                     list.subtopology

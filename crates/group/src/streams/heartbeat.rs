@@ -38,7 +38,7 @@ use crate::{
         target::{self, PendingMember, TargetInput},
         validate,
     },
-    tasks::{SubtopologyIds, Tasks},
+    tasks::{Holdings, Role, SubtopologyIds, Tasks},
     telemetry::GroupLimit,
     timers::Timer,
 };
@@ -165,8 +165,15 @@ pub(super) fn beat(
         room.map_err(|NoRoom(text)| StreamsHeartbeatError::GroupMaxSizeReached(text))?;
     }
     if configured.is_ready() {
+        // A topic may have gone, or come back smaller: who was given tasks of it is not to blame.
+        let was_given = |task| {
+            let has = |tasks: &Holdings| {
+                [Role::Active, Role::Standby, Role::Warmup].iter().any(|&it| tasks.contains(it, task))
+            };
+            has(&start.assigned) || has(start.pending_revocation())
+        };
         for lists in [&heartbeat.active_tasks, &heartbeat.standby_tasks, &heartbeat.warmup_tasks] {
-            configured.check_owned(&ids, lists.as_deref().unwrap_or_default())?;
+            configured.check_owned(&ids, lists.as_deref().unwrap_or_default(), was_given)?;
         }
     }
     validate::check_offsets(heartbeat.task_offsets.as_deref())?;
