@@ -108,6 +108,7 @@ const LIMITS_LEFT_OUT: &[&str] = &[
     "partitions that fetches wait for",
     "pending joins",
     "riparian.topology.description.bytes.max",
+    "riparian.topology.descriptions.bytes.max",
 ];
 
 /// What the server has and has used.

@@ -108,11 +108,13 @@ impl BrokerConfig {
                 pattern_matches_max: properties.int("riparian.pattern.matches.max").unsigned_abs(),
                 description_bytes_max: usize::try_from(properties.int("riparian.topology.description.bytes.max"))
                     .unwrap_or(0),
+                all_descriptions_bytes_max: properties.int("riparian.topology.descriptions.bytes.max").unsigned_abs(),
                 groups: Count::default(),
                 streams_members: Count::default(),
                 classic_members: Count::default(),
                 patterns: Count::default(),
                 pattern_matches: Count::default(),
+                description_bytes: Count::default(),
             },
             telemetry,
         }

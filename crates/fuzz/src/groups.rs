@@ -239,6 +239,7 @@ impl World {
                     group_id: group.into(),
                     member_id: MEMBERS[0].into(),
                     topology_epoch: TopologyEpoch(0),
+                    subtopologies: vec!["0".into()],
                     description: vec![1, 2, 3],
                 };
                 self.ask(|waiter| Command::DescribeTopology(waiter, update.into()));

@@ -4,7 +4,7 @@ use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc, vec::V
 
 use riparian_types::{
     ClientId, Generation, GroupId, InstanceId, LeaderEpoch, MemberEpoch, MemberId, Offset, PartitionIndex, ProcessId,
-    TopicName, TopicsView, TopologyEpoch, Uuid, machine::Waiter,
+    SubtopologyId, TopicName, TopicsView, TopologyEpoch, Uuid, machine::Waiter,
 };
 
 use crate::{
@@ -240,6 +240,8 @@ pub struct TopologyDescription {
     pub member_id: MemberId,
     /// The topology that is described.
     pub topology_epoch: TopologyEpoch,
+    /// The subtopologies that the description tells of.
+    pub subtopologies: Vec<SubtopologyId>,
     /// A request of version 0 without ids; opaque here.
     pub description: Vec<u8>,
 }

@@ -37,6 +37,8 @@ pub struct GroupLimits {
     pub pattern_matches_max: u32,
     /// `riparian.topology.description.bytes.max`.
     pub description_bytes_max: usize,
+    /// `riparian.topology.descriptions.bytes.max`.
+    pub all_descriptions_bytes_max: u32,
     /// The groups of all machines.
     pub groups: Count,
     /// The members of streams groups of all machines.
@@ -47,6 +49,8 @@ pub struct GroupLimits {
     pub patterns: Count,
     /// The topics that the patterns of the groups of all machines stand for.
     pub pattern_matches: Count,
+    /// The bytes of the descriptions of the topologies of all machines.
+    pub description_bytes: Count,
 }
 
 impl GroupLimits {
@@ -60,11 +64,13 @@ impl GroupLimits {
             pattern_bytes_max: 1 << 14,
             pattern_matches_max: u32::MAX,
             description_bytes_max: usize::MAX,
+            all_descriptions_bytes_max: u32::MAX,
             groups: Count::default(),
             streams_members: Count::default(),
             classic_members: Count::default(),
             patterns: Count::default(),
             pattern_matches: Count::default(),
+            description_bytes: Count::default(),
         }
     }
 }

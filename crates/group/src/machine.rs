@@ -45,8 +45,10 @@ pub struct GroupMachine {
     /// Derived: the patterns of their topologies.
     pub(crate) patterns: KnownPatterns,
     damaged: BTreeMap<GroupId, Damage>,
-    /// This machine's part of the counts of the whole server: groups, patterns.
-    counted: [Counted; 2],
+    /// Derived: the bytes of the descriptions of topologies.
+    description_bytes: usize,
+    /// This machine's part of the counts of the whole server: groups, patterns, bytes of descriptions.
+    counted: [Counted; 3],
     /// As they were stored last: to be shared by all groups that have the same.
     assignment_configs: AssignmentConfigs,
 }
@@ -78,6 +80,7 @@ impl PartialEq for GroupMachine {
         self.groups == other.groups
             && self.groups_by_topic == other.groups_by_topic
             && self.patterns == other.patterns
+            && self.description_bytes == other.description_bytes
             && self.damaged == other.damaged
     }
 }
@@ -91,7 +94,8 @@ impl GroupMachine {
             groups_by_topic: BTreeMap::new(),
             patterns: KnownPatterns::default(),
             damaged: BTreeMap::new(),
-            counted: <[Counted; 2]>::default(),
+            description_bytes: 0,
+            counted: <[Counted; 3]>::default(),
             assignment_configs: AssignmentConfigs::default(),
         }
     }
@@ -137,11 +141,18 @@ impl GroupMachine {
         if configs == self.assignment_configs { Arc::clone(&self.assignment_configs) } else { configs }
     }
 
+    /// How many bytes the description of the group's topology has.
+    pub(crate) fn described_bytes(&self, group_id: &GroupId) -> usize {
+        let description = self.groups.get(group_id).and_then(|group| group.streams()?.description()?.value.as_ref());
+        description.map_or(0, |value| value.description.len())
+    }
+
     /// Keeps the counts of the whole server.
     fn count_groups(&mut self) {
-        let [of_groups, of_patterns] = &mut self.counted;
+        let [of_groups, of_patterns, of_descriptions] = &mut self.counted;
         of_groups.set(&self.config.limits.groups, self.groups.len() + self.damaged.len());
         of_patterns.set(&self.config.limits.patterns, self.patterns.len());
+        of_descriptions.set(&self.config.limits.description_bytes, self.description_bytes);
     }
 
     /// Everything that must be deleted for the group to be forgotten; `None` if there is no such group.
@@ -288,6 +299,7 @@ impl GroupMachine {
     /// Puts a group aside; the keys of its records stay known.
     fn put_aside(&mut self, group_id: &GroupId, reason: String, extra: Option<Key>) {
         let mut keys: BTreeSet<Key> = extra.into_iter().collect();
+        self.description_bytes -= self.described_bytes(group_id);
         if let Some(group) = self.groups.remove(group_id) {
             let mut tombstones = alloc::vec::Vec::new();
             group.tombstones(group_id, &mut tombstones);
@@ -471,7 +483,13 @@ impl Machine for GroupMachine {
 
     fn apply(&mut self, _: &RecordContext, record: &Record) -> Result<(), Inconsistent> {
         let group_id = Self::scope_of(record);
+        let is_description = matches!(record, Record::StreamsTopologyDescription(..))
+            || matches!(record, Record::StreamsGroupMetadata(_, None));
+        let before = if is_description { self.described_bytes(&group_id) } else { 0 };
         let result = self.apply_to_group(&group_id, record);
+        if is_description {
+            self.description_bytes = self.description_bytes - before + self.described_bytes(&group_id);
+        }
         if let Err(error) = &result {
             self.put_aside(&group_id, error.reason.clone(), Some(Key::of(record).0));
         }

@@ -90,11 +90,13 @@ pub enum GroupLimit {
     PatternMatches,
     /// `riparian.topology.description.bytes.max`.
     DescriptionBytes,
+    /// `riparian.topology.descriptions.bytes.max`.
+    AllDescriptionsBytes,
 }
 
 impl GroupLimit {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::StreamsGroupSize,
         Self::ClassicGroupSize,
         Self::PendingJoins,
@@ -105,6 +107,7 @@ impl GroupLimit {
         Self::PatternBytes,
         Self::PatternMatches,
         Self::DescriptionBytes,
+        Self::AllDescriptionsBytes,
     ];
 
     /// Its name: the configuration key, where there is one.
@@ -120,6 +123,7 @@ impl GroupLimit {
             Self::PatternBytes => "riparian.pattern.bytes.max",
             Self::PatternMatches => "riparian.pattern.matches.max",
             Self::DescriptionBytes => "riparian.topology.description.bytes.max",
+            Self::AllDescriptionsBytes => "riparian.topology.descriptions.bytes.max",
         }
     }
 }

@@ -10,7 +10,9 @@ use riparian_protocol::messages::{
     join_group_request::JoinGroupRequestProtocol,
     produce_request::{PartitionProduceData, TopicProduceData},
     streams_group_heartbeat_request::{KeyValue, Subtopology, Topology},
-    streams_group_topology_description_update_request::{TopologyDescription, TopologyDescriptionSubtopology},
+    streams_group_topology_description_update_request::{
+        TopologyDescription, TopologyDescriptionNode, TopologyDescriptionSubtopology,
+    },
 };
 use riparian_records::{BatchBuilder, BatchOptions};
 use riparian_tests::{Connection, Scrape, Server, create_topics, request};
@@ -53,7 +55,7 @@ const ELSEWHERE: [&str; 6] = [
 /// The limit, what it is set to, and what exceeds it.
 type Case = (&'static str, &'static str, fn(&Server));
 
-const CASES: [Case; 23] = [
+const CASES: [Case; 24] = [
     ("group.streams.max.size", "1", |server| {
         assert_eq!(join(server, "g", "first", "in", ""), (0, String::new()));
         check_says(&join(server, "g", "second", "in", ""), GROUP_MAX_SIZE_REACHED, "group.streams.max.size");
@@ -110,6 +112,16 @@ const CASES: [Case; 23] = [
         assert_eq!(join(server, "g", "m", "in", ""), (0, String::new()));
         check_says(&describe(server, 2000), UPDATE_FAILED, "riparian.topology.description.bytes.max");
         assert_eq!(describe(server, 500), (0, String::new()));
+    }),
+    ("riparian.topology.descriptions.bytes.max", "1500", |server| {
+        for group in ["g", "h"] {
+            assert_eq!(join(server, group, "m", "in", ""), (0, String::new()));
+        }
+        assert_eq!(describe_group(server, "g", 1_000), (0, String::new()));
+        check_says(&describe_group(server, "h", 1_000), UPDATE_FAILED, "riparian.topology.descriptions.bytes.max");
+        // In place of the one before.
+        assert_eq!(describe_group(server, "g", 1_200), (0, String::new()));
+        assert_eq!(describe_group(server, "h", 100), (0, String::new()));
     }),
     ("max.message.bytes", "100", |server| {
         let mut builder = BatchBuilder::new(BatchOptions::PLAIN);
@@ -302,10 +314,15 @@ fn check_served_after(connection: &mut Connection, others: usize) {
 
 /// Member `m` of group `g` describes its topology in so many bytes; the error and its text.
 fn describe(server: &Server, bytes: usize) -> (i16, String) {
-    let subtopology_id = "x".repeat(bytes).into();
-    let subtopologies = vec![TopologyDescriptionSubtopology { subtopology_id, ..Default::default() }];
+    describe_group(server, "g", bytes)
+}
+
+fn describe_group(server: &Server, group: &'static str, bytes: usize) -> (i16, String) {
+    let node = TopologyDescriptionNode { name: "x".repeat(bytes).into(), ..Default::default() };
+    let subtopologies =
+        vec![TopologyDescriptionSubtopology { subtopology_id: "0".into(), nodes: vec![node], ..Default::default() }];
     let request = StreamsGroupTopologyDescriptionUpdateRequest {
-        group_id: "g".into(),
+        group_id: group.into(),
         member_id: "m".into(),
         topology_description: TopologyDescription { subtopologies, ..Default::default() },
         ..Default::default()

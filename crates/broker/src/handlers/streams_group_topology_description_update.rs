@@ -1,6 +1,7 @@
 //! StreamsGroupTopologyDescriptionUpdate (key 93, version 0): a member of a streams group describes its topology (KIP-1331).
 //!
-//! The description is kept as it came, but for the ids, and looked at by nobody until it is asked for.
+//! The description is kept as it came, but for the ids. That it is one of the group's subtopologies is checked; all else
+//! is looked at by nobody until it is asked for.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use riparian_protocol::{
     ApiKey, ErrorCode,
     messages::{StreamsGroupTopologyDescriptionUpdateRequest, StreamsGroupTopologyDescriptionUpdateResponse},
 };
-use riparian_types::{GroupId, MemberId, TopologyEpoch};
+use riparian_types::{GroupId, MemberId, SubtopologyId, TopologyEpoch};
 use riparian_wire::{DecodeError, Reader};
 
 use crate::{
@@ -28,7 +29,16 @@ pub(crate) const API: Api = Api { key: ApiKey::StreamsGroupTopologyDescriptionUp
 pub(super) const KEPT_VERSION: i16 = 0;
 
 fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
-    let request = StreamsGroupTopologyDescriptionUpdateRequest::decode(reader, ctx.version())?;
+    let request = match StreamsGroupTopologyDescriptionUpdateRequest::decode(reader, ctx.version()) {
+        Ok(request) => request,
+        // Nodes without names are small on the wire and large here. It is no request that cannot be understood.
+        Err(DecodeError::BudgetExceeded { .. }) => {
+            let text = "The description has too many nodes for its size.".to_owned();
+            ctx.reply(&response(ErrorCode::InvalidRequest, Some(text)));
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
     reader.finish()?;
     if !ctx.broker.request_config.serves_streams_groups {
         ctx.reply(&response(ErrorCode::UnsupportedVersion, None));
@@ -43,6 +53,9 @@ fn handle(ctx: Context<'_>, reader: &mut Reader<'_>) -> Result<(), DecodeError> 
         group_id: group.clone(),
         member_id: MemberId::from(&*request.member_id),
         topology_epoch: TopologyEpoch(request.topology_epoch),
+        subtopologies: (request.topology_description.subtopologies.iter())
+            .map(|part| SubtopologyId::from(&*part.subtopology_id))
+            .collect(),
         description: Vec::new(),
     };
     let kept =

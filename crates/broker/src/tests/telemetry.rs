@@ -137,13 +137,17 @@ fn limits_of_groups_are_counted_where_they_are_hit() {
 fn a_description_that_is_too_large_hits_a_limit_and_is_not_asked_for_again() {
     use riparian_protocol::messages::{
         StreamsGroupTopologyDescriptionUpdateRequest as Update,
-        streams_group_topology_description_update_request::{TopologyDescription, TopologyDescriptionSubtopology},
+        streams_group_topology_description_update_request::{
+            TopologyDescription, TopologyDescriptionNode, TopologyDescriptionSubtopology,
+        },
     };
     let disk = Arc::new(MemDisk::new());
     let mut server = Server::start_with(&disk, &[("riparian.topology.description.bytes.max", "1024")]);
     server.create_topic("t", 1);
     assert_eq!(join(&mut server, "g", "m", "rack"), 0);
-    let subtopology = TopologyDescriptionSubtopology { subtopology_id: "x".repeat(2_000).into(), ..Default::default() };
+    let node = TopologyDescriptionNode { name: "x".repeat(2_000).into(), ..Default::default() };
+    let subtopology =
+        TopologyDescriptionSubtopology { subtopology_id: "0".into(), nodes: vec![node], ..Default::default() };
     let request = Update {
         group_id: "g".into(),
         member_id: "m".into(),
@@ -165,6 +169,45 @@ fn a_description_that_is_too_large_hits_a_limit_and_is_not_asked_for_again() {
         let beaten = server.ask(&beat, 1, |response| (response.error_code, response.topology_description_required));
         assert_eq!(beaten, (0, false));
     }
+}
+
+/// Refused with words, and nothing is kept: another topology, a subtopology twice, more nodes than a request may name.
+#[test]
+fn a_description_that_is_of_no_use_is_answered_with_a_reason() {
+    use riparian_protocol::messages::{
+        StreamsGroupTopologyDescriptionUpdateRequest as Update,
+        streams_group_topology_description_update_request::{
+            TopologyDescription, TopologyDescriptionNode, TopologyDescriptionSubtopology,
+        },
+    };
+    let disk = Arc::new(MemDisk::new());
+    let mut server = Server::start(&disk);
+    server.create_topic("t", 1);
+    assert_eq!(join(&mut server, "g", "m", "rack"), 0);
+    let mut check = |ids: &[&str], nodes: usize, code: ErrorCode, text: &str| {
+        let part = |id: &&str| TopologyDescriptionSubtopology {
+            subtopology_id: (*id).to_owned().into(),
+            nodes: vec![TopologyDescriptionNode::default(); nodes],
+            ..Default::default()
+        };
+        let request = Update {
+            group_id: "g".into(),
+            member_id: "m".into(),
+            topology_description: TopologyDescription {
+                subtopologies: ids.iter().map(part).collect(),
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        let told = |message: &Option<std::borrow::Cow<'_, str>>| message.as_deref().unwrap_or_default().to_owned();
+        let answer = server.ask(&request, 0, |response| (response.error_code, told(&response.error_message)));
+        assert_eq!(answer, (code.code(), text.to_owned()), "{ids:?}");
+    };
+    let text = "The description is of another topology: it tells of subtopology 1, and the group's topology has 0.";
+    check(&["0", "1"], 1, ErrorCode::InvalidRequest, text);
+    check(&["0", "0"], 1, ErrorCode::InvalidRequest, "The description tells of subtopology 0 twice.");
+    check(&["0"], 5_000, ErrorCode::InvalidRequest, "The description has too many nodes for its size.");
+    check(&["0"], 100, ErrorCode::None, "");
 }
 
 #[test]

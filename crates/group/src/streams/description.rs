@@ -5,10 +5,10 @@
 //! Kafka leaves that to a plugin, which keeps it elsewhere, and marks in the group's record which topology was described;
 //! the marks are kept here as well.
 
-use alloc::{boxed::Box, format};
+use alloc::{boxed::Box, collections::BTreeSet, format};
 
 use riparian_types::{
-    MonoMillis, TopologyEpoch,
+    MonoMillis, SubtopologyId, TopologyEpoch,
     machine::{Answer, Decision, Waiter},
 };
 
@@ -18,7 +18,7 @@ use crate::{
     record::{Record, StreamsGroupMetadataValue, TopologyDescriptionValue},
     reply::{Reply, TopologyDescriptionError},
     soft::GroupSoft,
-    streams::{group::StreamsGroup, validate},
+    streams::{configured::some_of, group::StreamsGroup, validate},
     telemetry::GroupLimit,
 };
 
@@ -63,7 +63,7 @@ pub(crate) struct Description {
     pub(super) stored_epoch: TopologyEpoch,
     pub(super) failed_epoch: TopologyEpoch,
     /// The record of the description.
-    pub(super) value: Option<TopologyDescriptionValue>,
+    pub(crate) value: Option<TopologyDescriptionValue>,
 }
 
 impl Description {
@@ -106,6 +106,28 @@ pub(super) fn ask(
     (Asked { epoch, again_s: seconds(now).saturating_add(pause_s.into()), pause_s }, true)
 }
 
+/// Refuses the description of another topology than the group's.
+fn check_subtopologies(group: &StreamsGroup, described: &[SubtopologyId]) -> Result<(), TopologyDescriptionError> {
+    let topology = group.topology.as_deref();
+    let known: BTreeSet<&SubtopologyId> =
+        topology.into_iter().flat_map(|topology| &topology.subtopologies).map(|it| &it.id).collect();
+    let mut seen = BTreeSet::new();
+    for id in described {
+        if !known.contains(id) {
+            let known = some_of(known.iter().map(|id| &***id).collect());
+            return Err(TopologyDescriptionError::InvalidRequest(format!(
+                "The description is of another topology: it tells of subtopology {id}, and the group's topology has {known}."
+            )));
+        }
+        if !seen.insert(id) {
+            return Err(TopologyDescriptionError::InvalidRequest(format!(
+                "The description tells of subtopology {id} twice."
+            )));
+        }
+    }
+    Ok(())
+}
+
 impl GroupMachine {
     /// Keeps the description of the group's topology.
     pub(crate) fn describe_topology(
@@ -128,6 +150,18 @@ impl GroupMachine {
                 decision.records.push(Record::StreamsGroupMetadata(group_id, Some(value)));
                 return Err(TopologyDescriptionError::Failed(format!(
                     "The description takes {bytes} bytes; at most {max} are kept (riparian.topology.description.bytes.max)."
+                )));
+            }
+            check_subtopologies(group, &update.subtopologies)?;
+            let limits = &self.config.limits;
+            let (all, before) = (limits.description_bytes.get() as usize, self.described_bytes(&group_id));
+            let all_max = limits.all_descriptions_bytes_max as usize;
+            if all.saturating_sub(before).saturating_add(bytes) > all_max {
+                self.config.telemetry.hit(GroupLimit::AllDescriptionsBytes);
+                return Err(TopologyDescriptionError::Failed(format!(
+                    "The description takes {bytes} bytes, those of other groups {}; together they may take {all_max} \
+                     (riparian.topology.descriptions.bytes.max).",
+                    all.saturating_sub(before)
                 )));
             }
             let stored_description_topology_epoch = update.topology_epoch;

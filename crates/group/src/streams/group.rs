@@ -296,7 +296,7 @@ impl StreamsGroup {
     }
 
     /// What is known of descriptions of the topology.
-    pub(super) fn description(&self) -> Option<&Description> {
+    pub(crate) fn description(&self) -> Option<&Description> {
         self.description.as_deref()
     }
 

@@ -360,6 +360,7 @@ impl Target for Run {
             group_id: convert::name(&words.group),
             member_id: words.member.as_str().into(),
             topology_epoch: TopologyEpoch(words.topology_epoch),
+            subtopologies: alloc::vec!["0".into()],
             description: words.store.as_bytes().to_vec(),
         };
         match self.command(|waiter| Command::DescribeTopology(waiter, update.into()))? {

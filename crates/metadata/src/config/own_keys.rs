@@ -158,6 +158,14 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
     )
     .unit(Unit::Bytes),
     own(
+        "riparian.topology.descriptions.bytes.max",
+        Kind::int(1024),
+        "67108864",
+        "Most bytes that the descriptions of all groups' topologies together may have. One for which there is no room is \
+         not kept, and asked for again after a while; those that are there stay.",
+    )
+    .unit(Unit::Bytes),
+    own(
         "riparian.topology.patterns",
         Kind::Bool,
         "true",

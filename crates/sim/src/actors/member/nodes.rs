@@ -16,8 +16,7 @@ const VERSION: i16 = 0;
 
 impl Member {
     pub(super) fn describe_topology(&mut self, core: &mut Core) {
-        let subtopology =
-            TopologyDescriptionSubtopology { subtopology_id: self.group.name.clone().into(), ..Default::default() };
+        let subtopology = TopologyDescriptionSubtopology { subtopology_id: "0".into(), ..Default::default() };
         let request = StreamsGroupTopologyDescriptionUpdateRequest {
             group_id: self.group.name.clone().into(),
             member_id: self.member_id.clone().into(),
