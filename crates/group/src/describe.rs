@@ -49,6 +49,11 @@ impl GroupMachine {
             state: group.state(),
             group_epoch: group.epoch,
             assignment_epoch: group.assignment_epoch,
+            problem: soft_group.and_then(problem).or_else(|| {
+                let topology = group.topology.as_deref().filter(|_| !group.members.is_empty())?;
+                let waits = configured.is_none() && topology.has_patterns();
+                waits.then(|| String::from("Its source patterns have not been matched with all topics yet."))
+            }),
             topology,
             topology_description: group.described().map(|value| Arc::clone(&value.description)),
             members: describe_members(group, soft_group),
@@ -102,6 +107,15 @@ impl GroupMachine {
         decision.replies.push(Answer { waiter, scope: Some(group_id), reply: Reply::DeleteGroup(result) });
         decision
     }
+}
+
+/// What keeps the group's tasks from running, as its members are told.
+fn problem(soft_group: &SoftGroup) -> Option<String> {
+    if let Some(failure) = soft_group.failure() {
+        return Some(String::from(failure.text()));
+    }
+    let problem = soft_group.configured()?.problem.as_deref()?;
+    Some(problem.detail.clone())
 }
 
 fn describe_members(group: &StreamsGroup, soft: Option<&SoftGroup>) -> Vec<MemberDescription> {

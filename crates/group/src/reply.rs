@@ -152,6 +152,25 @@ pub enum StreamsHeartbeatError {
     Internal(String),
 }
 
+impl StreamsHeartbeatError {
+    /// What the client is told.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::LoadInProgress => "",
+            Self::InvalidRequest(text)
+            | Self::InvalidTopology(text)
+            | Self::InvalidTopologyEpoch(text)
+            | Self::GroupIdNotFound(text)
+            | Self::UnknownMemberId(text)
+            | Self::FencedMemberEpoch(text)
+            | Self::UnreleasedInstanceId(text)
+            | Self::FencedInstanceId(text)
+            | Self::GroupMaxSizeReached(text)
+            | Self::Internal(text) => text,
+        }
+    }
+}
+
 /// Why the description of a topology is not kept, with the text for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -351,6 +370,8 @@ pub struct StreamsDescription {
     pub group_epoch: GroupEpoch,
     /// The epoch of its target assignment.
     pub assignment_epoch: AssignmentEpoch,
+    /// Why its tasks cannot run, if they cannot.
+    pub problem: Option<String>,
     /// The topology: with resolved partition counts when the group is ready, as received otherwise.
     pub topology: Option<Topology>,
     /// What a member told of the topology's nodes: its request, version 0, without ids.

@@ -118,6 +118,8 @@ fn group(group: StreamsDescription) -> res::DescribedGroup<'static> {
         Some(Ok(description)) => (DESCRIPTION_AVAILABLE, Some(description)),
     };
     res::DescribedGroup {
+        // Beside an answer that is none of an error: tools that don't know of it leave it alone.
+        error_message: group.problem.map(texts::told),
         group_id: Cow::Owned(group.group_id.to_string()),
         group_state: Cow::Borrowed(group.state.name()),
         group_epoch: group.group_epoch.0,

@@ -33,6 +33,8 @@ pub struct StreamsGroup {
     pub group_epoch: i32,
     /// The group epoch that the target was computed for.
     pub assignment_epoch: i32,
+    /// Why its tasks cannot run; `None` if they can, and from a server that does not tell.
+    pub problem: Option<String>,
     /// The assignor's name; `None` from a server that does not tell.
     pub assignor_name: Option<String>,
     /// The version of the topology; `None` if there is none.
@@ -134,6 +136,7 @@ fn streams_group(group: &DescribedGroup<'_>) -> StreamsGroup {
         state: group.group_state.clone().into_owned(),
         group_epoch: group.group_epoch,
         assignment_epoch: group.assignment_epoch,
+        problem: group.error_message.clone().map(Into::into),
         assignor_name: group.assignor_name.clone().map(Into::into),
         topology_epoch: topology.map(|topology| topology.epoch),
         subtopologies: topology

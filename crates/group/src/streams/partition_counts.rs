@@ -13,7 +13,10 @@ use alloc::{
 
 use riparian_types::{TopicName, TopicsView};
 
-use crate::streams::{CopartitionGroup, InternalTopic, Subtopology, Topology};
+use crate::streams::{CopartitionGroup, InternalTopic, Subtopology, Topology, configured::some_of};
+
+/// Topics that a text lists one by one.
+const TOPICS_LISTED_MAX: usize = 10;
 
 /// Why there are no counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,13 +192,28 @@ fn common_count<'a>(counts: impl Iterator<Item = (&'a TopicName, i32)>) -> Resul
     let counts: BTreeMap<&TopicName, i32> = counts.collect();
     let distinct: BTreeSet<i32> = counts.values().copied().collect();
     if distinct.len() > 1 {
-        let list: Vec<String> = counts.iter().map(|(name, count)| format!("{name}={count}")).collect();
         return Err(IncorrectlyPartitioned(format!(
             "Topics that are joined must have the same number of partitions, but have: {}",
-            list.join(", ")
+            listed(&counts, &distinct)
         )));
     }
     Ok(distinct.first().copied())
+}
+
+/// Topics with their counts; of many, some of each count.
+fn listed(counts: &BTreeMap<&TopicName, i32>, distinct: &BTreeSet<i32>) -> String {
+    let some: Vec<String> = match counts.len() <= TOPICS_LISTED_MAX {
+        true => counts.iter().map(|(name, count)| format!("{name}={count}")).collect(),
+        false => {
+            let of = |count: i32| counts.iter().filter(move |(_, it)| **it == count).map(|(name, _)| name.as_str());
+            distinct
+                .iter()
+                .take(TOPICS_LISTED_MAX)
+                .map(|&count| format!("{count} in {}", some_of(of(count).collect())))
+                .collect()
+        }
+    };
+    some.join(if counts.len() <= TOPICS_LISTED_MAX { ", " } else { "; " })
 }
 
 #[cfg(test)]
@@ -257,6 +275,14 @@ mod tests {
             "0: a b = a b",
             "a=2 b=1",
             Err("incorrect: Topics that are joined must have the same number of partitions, but have: a=2, b=1"),
+        );
+        check(
+            "0: a b c d e f g h i j k = a b c d e f g h i j k",
+            "a=2 b=1 c=2 d=2 e=2 f=2 g=2 h=2 i=2 j=2 k=2",
+            Err(
+                "incorrect: Topics that are joined must have the same number of partitions, but have: 1 in b; 2 in a, c, d \
+                 and 7 more",
+            ),
         );
         check("0: x > r / 1: a ~r = a r", "x=9 a=4", Ok("r=4"));
         check(

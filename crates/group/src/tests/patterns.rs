@@ -152,6 +152,23 @@ fn a_pattern_without_a_topic_is_a_missing_source_topic() {
         "Source topics are missing: a. Create them; the server does not. No topic matches the source pattern x.* of \
          subtopology 0. Create one; the server does not."
     );
+    assert_eq!(problem(&mut driver, "g").as_deref(), Some(&*status.detail));
+    // Topics that differ in what they must agree in.
+    driver.change_topics(&[("a", 1), ("x1", 2), ("x2", 3)]);
+    let mut other = Member::default();
+    send(&mut driver, "h", &mut other, Some("0: a *x.* = a *x.*"));
+    let text = problem(&mut driver, "h").unwrap_or_default();
+    assert!(text.ends_with("must have the same number of partitions, but have: a=1, x1=2, x2=3"), "{text}");
+    rest(&mut driver, "g", &mut client);
+    assert_eq!(problem(&mut driver, "g"), None);
+}
+
+/// What a description says about why tasks cannot run.
+fn problem(driver: &mut Driver, group: &str) -> Option<String> {
+    match driver.command(|waiter| Command::StreamsDescribe(waiter, group.into())).reply {
+        Some(Reply::StreamsDescribe(Ok(description))) => description.problem,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// However many groups and topics there are: a topic that comes is shown to each pattern once, and heartbeats ask none.

@@ -19,6 +19,7 @@ pub(super) struct GroupJson<'a> {
     assignment_epoch: i32,
     topology_epoch: Option<i32>,
     assignor: Option<&'a str>,
+    problem: Option<&'a str>,
     subtopologies: Vec<SubtopologyJson<'a>>,
     missing_topics: &'a [&'a str],
     unused_internal_topics: &'a [&'a str],
@@ -108,6 +109,7 @@ pub(super) fn json<'a>(group: &'a StreamsGroup, topics: &'a Topics<'a>, offsets:
         assignment_epoch: group.assignment_epoch,
         topology_epoch: group.topology_epoch,
         assignor: group.assignor_name.as_deref(),
+        problem: group.problem.as_deref(),
         subtopologies: group
             .subtopologies
             .iter()
@@ -137,6 +139,16 @@ fn remark(group: &StreamsGroup, member: &StreamsMember) -> &'static str {
     } else {
         ""
     }
+}
+
+/// The same for people, who are also told of a member that runs an older topology than the group has.
+fn remarks(group: &StreamsGroup, member: &StreamsMember) -> String {
+    let remark = remark(group, member);
+    if group.topology_epoch.is_none_or(|epoch| member.topology_epoch >= epoch) {
+        return remark.to_owned();
+    }
+    let separator = if remark.is_empty() { "" } else { ", " };
+    format!("{remark}{separator}topology epoch {}", member.topology_epoch)
 }
 
 fn member_json<'a>(group: &StreamsGroup, member: &'a StreamsMember) -> MemberJson<'a> {
@@ -184,6 +196,9 @@ pub(super) fn text(group: &StreamsGroup, topics: &Topics<'_>, offsets: &[GroupOf
         write!(text, ", topology epoch {epoch}").expect("writing to a string succeeds");
     }
     text.push('\n');
+    if let Some(problem) = &group.problem {
+        writeln!(text, "  Its tasks cannot run: {}", visible(problem)).expect("writing to a string succeeds");
+    }
     if !group.subtopologies.is_empty() {
         let list = |names: &[String]| if names.is_empty() { "-".to_owned() } else { names.join(" ") };
         let rows = group.subtopologies.iter().map(|it| {
@@ -203,16 +218,19 @@ pub(super) fn text(group: &StreamsGroup, topics: &Topics<'_>, offsets: &[GroupOf
         let rows = group.members.iter().map(|member| {
             [
                 format!("  {}", member.member_id),
+                member.instance_id.clone().unwrap_or_else(|| "-".to_owned()),
+                member.process_id.clone(),
                 member.client_id.clone(),
                 member.client_host.clone(),
                 member.member_epoch.to_string(),
                 task_names(&member.assignment.active).join(" "),
                 task_names(&member.assignment.standby).join(" "),
                 task_names(&member.assignment.warmup).join(" "),
-                remark(group, member).to_owned(),
+                remarks(group, member),
             ]
         });
-        text.push_str(&table(["  MEMBER", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY", "WARM-UP", ""], rows));
+        let titles = ["  MEMBER", "INSTANCE", "PROCESS", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY", "WARM-UP", ""];
+        text.push_str(&table(titles, rows));
     }
     text.push_str(&offsets::text(offsets));
     text
@@ -223,6 +241,37 @@ mod tests {
     use riparian_client::admin::StreamsSubtopology;
 
     use super::*;
+
+    #[test]
+    fn people_see_why_tasks_do_not_run_and_whose_they_would_be() {
+        let member = |id: &str, instance: Option<&str>, topology_epoch| StreamsMember {
+            member_id: id.to_owned(),
+            instance_id: instance.map(str::to_owned),
+            client_id: "client".to_owned(),
+            client_host: "/127.0.0.1".to_owned(),
+            process_id: format!("process-of-{id}"),
+            member_epoch: 7,
+            topology_epoch,
+            assignment: Tasks::default(),
+            target: Tasks::default(),
+        };
+        let group = StreamsGroup {
+            group_id: "app".to_owned(),
+            assignment_epoch: 8,
+            topology_epoch: Some(3),
+            problem: Some("No topic matches.".to_owned()),
+            members: vec![member("one", Some("instance-1"), 3), member("two", None, 2)],
+            ..StreamsGroup::default()
+        };
+        let text = text(&group, &Topics::of(&group, &[], &[]), &[]);
+        let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(words[1], ["Its", "tasks", "cannot", "run:", "No", "topic", "matches."]);
+        assert_eq!(words[2][..4], ["MEMBER", "INSTANCE", "PROCESS", "CLIENT"]);
+        assert_eq!(words[3][..4], ["one", "instance-1", "process-of-one", "client"]);
+        assert_eq!(words[3].last(), Some(&"behind"));
+        assert_eq!(words[4][..3], ["two", "-", "process-of-two"]);
+        assert_eq!(words[4][words[4].len() - 4..], ["behind,", "topology", "epoch", "2"]);
+    }
 
     #[test]
     fn topics_that_are_missing_or_left_over_are_named() {
