@@ -36,8 +36,9 @@
 //! * **Limits.** [`riparian_types::limits::GROUP_TASKS_MAX`] tasks, and
 //!   [`riparian_types::limits::GROUP_PLACEMENTS_MAX`] active and standby placements.
 //!
-//! The crate deliberately does not know epochs, heartbeats or warm-up tasks in a target: how a group walks from its
-//! current assignment to the new one is the group machine's business.
+//! A target never has warm-up tasks. [`refine()`] turns it into the next step towards it, in which stateful tasks stay
+//! where their state is until their new owners have a copy. The crate deliberately does not know epochs or heartbeats:
+//! how members are led from step to step is the group machine's business.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -57,6 +58,7 @@ mod index;
 mod input;
 pub mod invariants;
 pub mod optimal;
+mod refine;
 mod share;
 mod sticky;
 mod subtopologies;
@@ -70,6 +72,7 @@ pub use error::{AssignorError, InvalidInput, InvalidSubtopologies};
 pub use index::{MemberIndex, ProcessIndex, SubtopologyIndex, TaskId};
 pub use input::{AssignmentConfig, AssignmentInput, ClientTag, MemberInput, TaskOffset, intern_processes};
 pub use optimal::OptimalTaskAssignor;
+pub use refine::{Stage, Staged, Step, StepMember, WarmupConfig, WarmupSupport, refine};
 pub use sticky::StickyTaskAssignor;
 pub use subtopologies::{Subtopologies, SubtopologyInput};
 
