@@ -5,6 +5,7 @@ use alloc::{
     vec::Vec,
 };
 
+use riparian_assignor::WarmupConfig;
 use riparian_types::HashSeed;
 
 use crate::{limits::GroupLimits, record::AssignmentConfigs, telemetry::GroupTelemetry};
@@ -77,6 +78,8 @@ pub struct GroupConfig {
     pub replace_topology: bool,
     /// `riparian.topology.patterns`: source topics may be given by patterns.
     pub resolve_patterns: bool,
+    /// `riparian.warmups`: tasks whose state is elsewhere warm up before they move.
+    pub hand_out_warmups: bool,
     /// `riparian.topology.description`: members are asked to describe their topologies.
     pub ask_descriptions: bool,
     /// What all machines that share these settings may hold together.
@@ -156,6 +159,17 @@ impl<'a> Settings<'a> {
     pub(crate) fn task_offset_interval_ms(&self) -> i32 {
         let min = self.server.task_offset_interval_min_ms;
         self.number(|group| group.task_offset_interval_ms, self.server.task_offset_interval_ms, min, i32::MAX)
+    }
+
+    /// How many tasks may warm up at a time, and when they are warm.
+    pub(crate) fn warmups(&self) -> WarmupConfig {
+        let max = self.server.num_warmup_replicas_max;
+        let count = self.number(|group| group.num_warmup_replicas, self.server.num_warmup_replicas, 0, max);
+        let count = if self.server.hand_out_warmups { count } else { 0 };
+        WarmupConfig {
+            num_warmup_replicas: u32::try_from(count).unwrap_or(0),
+            acceptable_recovery_lag: self.acceptable_recovery_lag(),
+        }
     }
 
     pub(crate) fn acceptable_recovery_lag(&self) -> i64 {

@@ -2,7 +2,8 @@
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 
-use riparian_types::{GroupId, LookupMap, MemberEpoch, MemberId, MonoMillis, Offset, TopicsView};
+use riparian_assignor::WarmupSupport;
+use riparian_types::{AssignmentEpoch, GroupId, LookupMap, MemberEpoch, MemberId, MonoMillis, Offset, TopicsView};
 
 use crate::{
     classic::group::LiveGroup,
@@ -14,7 +15,7 @@ use crate::{
     reply::StreamsHeartbeatError,
     streams::{
         TaskOffset, configured::ConfiguredTopology, description::Asked, matches::Matches, metadata_hash::TopicHashes,
-        settled::Settled, upkeep::Upkeep,
+        settled::Settled, upkeep::Upkeep, warmup::WarmupStep,
     },
     telemetry::Lives,
     timers::{Sessions, Timer, Timers},
@@ -73,6 +74,12 @@ pub(crate) struct SoftGroup {
     refresh: Option<MonoMillis>,
     /// How often something changed that the answer to a heartbeat may depend on.
     changes: u32,
+    /// Of which assignment epoch the step to the target is known.
+    pub(crate) step_epoch: AssignmentEpoch,
+    /// That step; `None`: it is the target.
+    pub(crate) step: Option<Box<WarmupStep>>,
+    /// The assignor that computed the target, if that was since the machine was loaded.
+    pub(crate) assignor: Option<Box<str>>,
     pub(crate) members: LookupMap<MemberId, SoftMember>,
 }
 
@@ -84,6 +91,7 @@ pub(crate) struct SoftMember {
     pub(crate) link: Link,
     /// Its last heartbeat changed nothing.
     pub(crate) settled: Option<Settled>,
+    pub(crate) warmup_support: WarmupSupport,
     /// How soon it was told to report again.
     pub(crate) interval_ms: i32,
     /// When it joined; 0 if that was before the machine was loaded.
@@ -181,6 +189,18 @@ impl SoftMember {
     /// Ends of the changelogs of those tasks, as last reported.
     pub(crate) fn task_end_offsets(&self) -> &[TaskOffset] {
         self.offsets.as_ref().map_or(&[], |offsets| &offsets.ends)
+    }
+
+    /// Whether any of its copies is nearly complete, by what it reports.
+    pub(crate) fn has_caught_up(&self, acceptable_lag: i64) -> bool {
+        let Some(offsets) = &self.offsets else { return false };
+        let of_task = |end: &TaskOffset| {
+            let position =
+                |other: &&TaskOffset| (&other.subtopology, other.partition) == (&end.subtopology, end.partition);
+            offsets.positions.iter().find(position)
+        };
+        let mut known = offsets.ends.iter().filter(|end| end.offset != Offset(i64::MAX));
+        known.any(|end| of_task(end).is_some_and(|at| end.offset.0.saturating_sub(at.offset.0) <= acceptable_lag))
     }
 
     /// Keeps what it reports of them; `None`: unchanged.
@@ -299,6 +319,11 @@ impl SoftGroup {
     /// Keeps the settings that a target depends on.
     pub(crate) fn keep_assignment_configs(&mut self, configs: AssignmentConfigs) {
         self.assignment_configs = Some(configs);
+    }
+
+    /// Whether another assignor than this one computed the target.
+    pub(crate) fn is_switched(&self, assignor: &str) -> bool {
+        self.assignor.as_deref().is_some_and(|before| before != assignor)
     }
 
     /// The group's settings changed.

@@ -20,6 +20,7 @@ pub(crate) mod settled;
 mod target;
 pub(crate) mod upkeep;
 mod validate;
+pub(crate) mod warmup;
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 

@@ -39,6 +39,8 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("group.streams.assignment.interval.ms", "0"),
     // Ours only: when a target is computed, and how often members report, is as in Kafka.
     ("riparian.fast.rebalance", "false"),
+    // Kafka has no warm-ups yet.
+    ("riparian.warmups", "false"),
     // Nor is anybody asked to describe a topology, as without a plugin there.
     ("riparian.topology.description", "false"),
     ("group.min.session.timeout.ms", "100"),

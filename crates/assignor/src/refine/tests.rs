@@ -1,3 +1,5 @@
+//! Single decisions of the refiner, and seeded groups that walk to their targets step by step.
+
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec,

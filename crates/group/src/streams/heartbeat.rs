@@ -8,6 +8,7 @@
 
 use alloc::{borrow::Cow, boxed::Box, format, string::String, sync::Arc, vec::Vec};
 
+use riparian_assignor::WarmupSupport;
 use riparian_types::{
     AssignmentEpoch, MemberEpoch, Now, TopologyEpoch,
     machine::{Answer, Decision, Waiter},
@@ -37,6 +38,7 @@ use crate::{
         response::{Delay, Statuses, endpoint_map},
         target::{self, PendingMember, TargetInput},
         validate,
+        warmup::{self, Known},
     },
     tasks::{Holdings, Role, SubtopologyIds, Tasks},
     telemetry::GroupLimit,
@@ -112,6 +114,10 @@ pub(super) fn beat(
         check_size(machine, group, &heartbeat)?;
     }
     let owned = Owned::reported(&heartbeat, &group.ids);
+    let warmup_support = match heartbeat.support.heartbeat_v1 {
+        true => WarmupSupport::Reports,
+        false => WarmupSupport::None,
+    };
     let Admission { stored: member, replaced, by_previous_epoch } =
         membership::admit(group, &heartbeat, owned.as_ref(), |holder| {
             machine.config.fence_restarted_processes && soft.is_closed(&group_id, holder)
@@ -184,12 +190,14 @@ pub(super) fn beat(
         Some(configs) => Cow::Borrowed(configs),
         None => Cow::Owned(machine.shared_configs(settings.assignment_configs())),
     };
+    is_changed |= machine.config.fast_rebalance
+        && soft_group.is_some_and(|soft_group| soft_group.is_switched(settings.assignor_name()));
     let next_metadata = refresh::next_metadata(group, &topology, &configured, &configs, is_changed);
     let is_changed = next_metadata.is_some();
     let epoch = next_metadata.as_ref().map_or(group.epoch, |metadata| metadata.epoch);
     records.extend(next_metadata.map(|value| Record::StreamsGroupMetadata(group_id.clone(), Some(value))));
-    // A refinement that moves on in a stable group would advance the group and the assignment epoch here (KIP-1071
-    // warm-ups); without warm-ups the refined target is the target.
+    // Kafka's plan is to have a refinement that moves on in a stable group advance the epochs here (KIP-1071 warm-ups);
+    // it is looked at by a timer ([`super::warmup`]), which this heartbeat may arm.
 
     // Where everybody shall go.
     let running_delay = soft_group.and_then(SoftGroup::initial_delay);
@@ -206,15 +214,18 @@ pub(super) fn beat(
             progress: &start,
             task_offsets: heartbeat.task_offsets.as_deref(),
             task_end_offsets: heartbeat.task_end_offsets.as_deref(),
+            warmup_support,
         }),
         soft_members: soft_group.map(|soft_group| &soft_group.members),
         ids: &ids,
         configured: &configured,
         assignor_name: settings.assignor_name(),
         configs: &configs,
+        warmups: settings.warmups(),
         telemetry: &machine.config.telemetry,
     };
     let mut wait_ms = None;
+    let mut new_step = None;
     let (new_target, assignment_epoch, delay) = if running_delay.or(new_delay).is_some() {
         (Some(Tasks::EMPTY), group.assignment_epoch, Some(Delay::InitialRebalance))
     } else if group.assignment_epoch.0 >= epoch.0 {
@@ -233,10 +244,22 @@ pub(super) fn beat(
     } else if planted::is_in(Bug::TargetNeverComputed) && !is_join {
         (None, group.assignment_epoch, Some(Delay::AssignmentInterval))
     } else {
-        let mut targets = target::compute(&input)?;
+        let target::Plan { mut targets, step } = target::compute(&input)?;
         target::records(&input, &group_id, &targets, epoch, now.wall, &mut records);
-        (Some(targets.remove(&member_id).unwrap_or_default()), AssignmentEpoch(epoch.0), None)
+        let target = targets.remove(&member_id).unwrap_or_default();
+        let own = step.slices.get(&member_id).cloned().unwrap_or(target);
+        new_step = Some((AssignmentEpoch(epoch.0), step));
+        (Some(own), AssignmentEpoch(epoch.0), None)
     };
+    let stored_id = replaced.as_ref().unwrap_or(&member_id);
+    let known_step = soft_group.map_or(Known::Nothing, |soft_group| soft_group.step_of(group));
+    if new_target.is_none()
+        && matches!(known_step, Known::Nothing)
+        && settings.warmups().num_warmup_replicas > 0
+        && !start.is_reconciled_to(assignment_epoch)
+    {
+        new_step = Some((assignment_epoch, target::next_step(&input)));
+    }
 
     // One step of this member on its way there.
     let walker = Walker {
@@ -250,8 +273,12 @@ pub(super) fn beat(
     let next = reconcile(&walker, assignment_epoch, || match new_target {
         Some(target) => Cow::Owned(target),
         None => {
-            let stored = group.targets.get(replaced.as_ref().unwrap_or(&member_id));
-            stored.map_or(Cow::Owned(Tasks::EMPTY), Cow::Borrowed)
+            let of_step = match (&new_step, &known_step) {
+                (Some((_, step)), _) => step.slices.get(&member_id),
+                (None, Known::Staged(step)) => step.slice(stored_id),
+                (None, _) => None,
+            };
+            of_step.or_else(|| group.targets.get(stored_id)).map_or(Cow::Owned(Tasks::EMPTY), Cow::Borrowed)
         }
     })?;
     let progress = next.as_ref().unwrap_or(&start);
@@ -333,6 +360,12 @@ pub(super) fn beat(
     };
 
     // What is kept in memory of it.
+    let has_new_target = new_step.is_some() && assignment_epoch.0 > group.assignment_epoch.0;
+    let is_unknown = new_step.is_none() && matches!(known_step, Known::Nothing);
+    let has_warmups = settings.warmups().num_warmup_replicas > 0 || !progress.assigned.warmup.is_empty();
+    let acceptable_lag = settings.acceptable_recovery_lag();
+    let assignor = has_new_target.then(|| settings.assignor_name().into());
+    let has_arrived = next.as_ref().is_some_and(|next| next.state == MemberState::Stable);
     let session_timeout_ms = settings.session_timeout_ms();
     let rebalance_timeout_ms = metadata.rebalance_timeout_ms;
     let configs =
@@ -375,7 +408,15 @@ pub(super) fn beat(
     }
     if let Some(replaced) = &replaced {
         soft_group.remove_member(timers, &group_id, replaced);
+        soft_group.rename_in_step(replaced, &member_id);
     }
+    if let Some((epoch, step)) = new_step {
+        soft_group.keep_step(epoch, &ids, step);
+    }
+    if assignor.is_some() {
+        soft_group.assignor = assignor;
+    }
+    let may_advance = has_warmups && (soft_group.step.is_some() || is_unknown);
     let changes = soft_group.changes();
     let soft_member = match soft_group.members.get_mut(&member_id) {
         Some(soft_member) => soft_member,
@@ -396,7 +437,16 @@ pub(super) fn beat(
         Some(_) => soft_member.disarm_rebalance(timers, rebalance),
         None => {}
     }
+    let reports_offsets = heartbeat.task_offsets.is_some() || heartbeat.task_end_offsets.is_some();
     soft_member.keep_offsets(heartbeat.task_offsets, heartbeat.task_end_offsets);
+    let is_heard_first = soft_member.warmup_support != warmup_support;
+    soft_member.warmup_support = warmup_support;
+    let looks = match may_advance {
+        true if has_arrived || is_heard_first || is_unknown => Some(now.mono),
+        true if reports_offsets && soft_member.has_caught_up(acceptable_lag) => Some(now.mono),
+        true if reports_offsets => Some(now.mono.plus_ms(warmup::LOOK_MS)),
+        _ => None,
+    };
     let effect = creations.request(now.mono, &group_id, &configured.missing);
     let says_nothing = pace == Pace::Stable
         && reply.statuses.is_empty()
@@ -406,6 +456,9 @@ pub(super) fn beat(
         && reply.member_epoch == heartbeat.member_epoch;
     let settled = plain.filter(|_| says_nothing && records.is_empty() && effect.is_none());
     soft_member.settled = settled.map(|settled| settled.as_of(changes));
+    if let Some(at) = looks {
+        soft_group.arm_refresh(timers, at, &group_id);
+    }
     if is_join {
         machine.look_for_ghosts(soft, now, &group_id, &metadata.process_id);
     }

@@ -7,7 +7,7 @@
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 
 use riparian_types::{
-    GroupEpoch, GroupId, MonoMillis, Now, TopicsView, TopologyEpoch,
+    AssignmentEpoch, GroupEpoch, GroupId, MonoMillis, Now, TopicsView, TopologyEpoch,
     machine::Decision,
     planted::{self, Bug},
 };
@@ -26,6 +26,7 @@ use crate::{
         matches::{Matches, SLICE_COST},
         resolve,
         target::{self, TargetInput},
+        warmup,
     },
     tasks::SubtopologyIds,
 };
@@ -274,30 +275,52 @@ impl GroupMachine {
         };
         let Some(soft_group) = soft.groups.get_mut(group_id) else { return decision };
         let metadata = match self.config.fast_rebalance {
-            true => next_metadata(group, topology, &configured, &configs, false),
+            true => {
+                let is_switched = soft_group.is_switched(settings.assignor_name());
+                next_metadata(group, topology, &configured, &configs, is_switched)
+            }
             false => None,
         };
         let epoch = metadata.as_ref().map_or(group.epoch, |metadata| metadata.epoch);
         let mut records = Vec::new();
         records.extend(metadata.map(|value| Record::StreamsGroupMetadata(group_id.clone(), Some(value))));
         let computes = self.config.fast_rebalance || !configures || configured.metadata_hash == group.metadata_hash;
-        if computes && epoch.0 > group.assignment_epoch.0 && soft_group.initial_delay().is_none() {
-            if let Some(wait_ms) = wait_ms(group, &settings, now) {
-                soft_group.arm_refresh(&mut soft.timers, now.mono.plus_ms(wait_ms), group_id);
-            } else {
-                let input = TargetInput {
-                    group,
-                    pending: None,
-                    soft_members: Some(&soft_group.members),
-                    ids: &group.ids,
-                    configured: &configured,
-                    assignor_name: settings.assignor_name(),
-                    configs: &configs,
-                    telemetry: &self.config.telemetry,
-                };
-                let Ok(targets) = target::compute(&input) else { return decision };
-                target::records(&input, group_id, &targets, epoch, now.wall, &mut records);
+        let input = TargetInput {
+            group,
+            pending: None,
+            soft_members: Some(&soft_group.members),
+            ids: &group.ids,
+            configured: &configured,
+            assignor_name: settings.assignor_name(),
+            configs: &configs,
+            warmups: settings.warmups(),
+            telemetry: &self.config.telemetry,
+        };
+        let is_new = epoch.0 > group.assignment_epoch.0;
+        let mut wait = None;
+        let step = if !computes || is_new && soft_group.initial_delay().is_some() {
+            None
+        } else if is_new {
+            wait = wait_ms(group, &settings, now);
+            match wait {
+                Some(_) => None,
+                None => {
+                    let Ok(plan) = target::compute(&input) else { return decision };
+                    target::records(&input, group_id, &plan.targets, epoch, now.wall, &mut records);
+                    Some((AssignmentEpoch(epoch.0), plan.step))
+                }
             }
+        } else {
+            warmup::advance(&input, group_id, soft_group, &mut records)
+        };
+        if let Some((epoch, step)) = step {
+            if is_new {
+                soft_group.assignor = Some(settings.assignor_name().into());
+            }
+            soft_group.keep_step(epoch, &group.ids, step);
+        }
+        if let Some(wait_ms) = wait {
+            soft_group.arm_refresh(&mut soft.timers, now.mono.plus_ms(wait_ms), group_id);
         }
         if self.config.fast_rebalance {
             soft_group.keep_assignment_configs(configs);

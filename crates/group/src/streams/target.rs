@@ -3,7 +3,8 @@
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
 use riparian_assignor::{
-    AssignmentConfig, AssignmentInput, ClientTag, MemberInput, TaskId, assign_checked, built_in, intern_processes,
+    Assignment, AssignmentConfig, AssignmentInput, ClientTag, MemberAssignment, MemberInput, TaskId, WarmupConfig,
+    WarmupSupport, assign_checked, built_in, intern_processes, refine,
 };
 use riparian_types::{AssignmentEpoch, GroupEpoch, GroupId, LookupMap, MemberId, WallMillis};
 
@@ -31,6 +32,7 @@ pub(super) struct PendingMember<'a> {
     pub(super) progress: &'a Progress,
     pub(super) task_offsets: Option<&'a [TaskOffset]>,
     pub(super) task_end_offsets: Option<&'a [TaskOffset]>,
+    pub(super) warmup_support: WarmupSupport,
 }
 
 /// What a target is computed from.
@@ -43,14 +45,32 @@ pub(crate) struct TargetInput<'a> {
     pub(super) assignor_name: &'a str,
     /// As stored with the group.
     pub(super) configs: &'a [(String, String)],
+    pub(super) warmups: WarmupConfig,
     pub(super) telemetry: &'a GroupTelemetry,
 }
 
-/// Everybody's target, by member id.
-pub(crate) fn compute(input: &TargetInput<'_>) -> Result<BTreeMap<MemberId, Tasks>, StreamsHeartbeatError> {
+/// A target and the first step towards it.
+pub(crate) struct Plan {
+    /// Everybody's target, by member id.
+    pub(crate) targets: BTreeMap<MemberId, Tasks>,
+    pub(super) step: StepParts,
+}
+
+/// How a step differs from its target.
+#[derive(Default)]
+pub(super) struct StepParts {
+    /// The tasks of the members that have others than in the target.
+    pub(super) slices: BTreeMap<MemberId, Tasks>,
+    /// The tasks that are not where the target wants them.
+    pub(super) staged: Vec<Task>,
+}
+
+/// Computes where everybody shall go.
+pub(crate) fn compute(input: &TargetInput<'_>) -> Result<Plan, StreamsHeartbeatError> {
     let members = input.members();
     if !input.configured.is_ready() || members.is_empty() {
-        return Ok(members.into_iter().map(|(id, _, _)| (id.clone(), Tasks::default())).collect());
+        let targets = members.into_iter().map(|(id, _, _)| (id.clone(), Tasks::default())).collect();
+        return Ok(Plan { targets, step: StepParts::default() });
     }
     let failed = |text: String| {
         let name = input.assignor_name;
@@ -60,35 +80,35 @@ pub(crate) fn compute(input: &TargetInput<'_>) -> Result<BTreeMap<MemberId, Task
         input.telemetry.assignment_failures().increment();
         return Err(failed(String::from("it is not known to this server")));
     };
-    let (processes, indexes) = intern_processes(members.iter().map(|(_, metadata, _)| &metadata.process_id));
-    let assignment_input = AssignmentInput {
-        processes,
-        members: members
-            .iter()
-            .zip(indexes)
-            .map(|(&(id, metadata, progress), process)| {
-                input.describe(MemberInput::new(id.clone(), process), metadata, progress)
-            })
-            .collect(),
-        subtopologies: Arc::clone(&input.configured.numbering),
-        config: input.assignment_config(),
-    };
+    let assignment_input = input.assignment_input(&members);
     let assignment = input.telemetry.assignment(|| assign_checked(assignor, &assignment_input));
     let assignment = assignment.map_err(|error| failed(format!("{error}")))?;
-    let to_set = |tasks: Vec<TaskId>| {
-        let located = tasks.into_iter().filter_map(|task| input.configured.numbering.locate(task));
-        TaskSet::from_unsorted(
-            located.filter_map(|(subtopology, partition)| Task::new(subtopology.index(), partition)).collect(),
-        )
+    let step = input.step(&members, &assignment_input, &assignment);
+    let target = |tasks: MemberAssignment| Tasks {
+        active: input.to_set(&tasks.active),
+        standby: input.to_set(&tasks.standby),
+        warmup: TaskSet::EMPTY,
     };
-    Ok(members
-        .into_iter()
-        .zip(assignment.members)
-        .map(|((id, _, _), tasks)| {
-            let (active, standby) = (to_set(tasks.active), to_set(tasks.standby));
-            (id.clone(), Tasks { active, standby, warmup: TaskSet::EMPTY })
-        })
-        .collect())
+    let targets = members.into_iter().zip(assignment.members).map(|((id, ..), tasks)| (id.clone(), target(tasks)));
+    Ok(Plan { targets: targets.collect(), step })
+}
+
+/// The next step towards the target that stands in the records.
+pub(super) fn next_step(input: &TargetInput<'_>) -> StepParts {
+    let members = input.members();
+    if input.warmups.num_warmup_replicas == 0 || !input.configured.is_ready() || members.is_empty() {
+        return StepParts::default();
+    }
+    let assignment_input = input.assignment_input(&members);
+    let target = |(id, ..): &(&MemberId, _, _)| {
+        let stored = input.stored_target(id).unwrap_or(const { &Tasks::EMPTY });
+        MemberAssignment {
+            active: input.task_ids(stored.active.iter()),
+            standby: input.task_ids(stored.standby.iter()),
+        }
+    };
+    let target = Assignment { members: members.iter().map(target).collect() };
+    input.step(&members, &assignment_input, &target)
 }
 
 /// Writes what changes for members, then the target's epoch.
@@ -111,9 +131,62 @@ pub(crate) fn records(
     records.push(Record::StreamsTargetMetadata(group_id.clone(), Some(value)));
 }
 
+/// A member's id, what it is, and where it stands.
+type Listed<'a> = (&'a MemberId, &'a StreamsMemberMetadataValue, &'a Progress);
+
 impl<'a> TargetInput<'a> {
+    fn assignment_input(&self, members: &[Listed<'a>]) -> AssignmentInput {
+        let (processes, indexes) = intern_processes(members.iter().map(|(_, metadata, _)| &metadata.process_id));
+        let describe = |(&(id, metadata, progress), process)| {
+            self.describe(MemberInput::new(MemberId::clone(id), process), metadata, progress)
+        };
+        AssignmentInput {
+            processes,
+            members: members.iter().zip(indexes).map(describe).collect(),
+            subtopologies: Arc::clone(&self.configured.numbering),
+            config: self.assignment_config(),
+        }
+    }
+
+    fn step(&self, members: &[Listed<'a>], input: &AssignmentInput, target: &Assignment) -> StepParts {
+        if self.warmups.num_warmup_replicas == 0 {
+            return StepParts::default();
+        }
+        let support: Vec<WarmupSupport> = members.iter().map(|(id, ..)| self.warmup_support(id)).collect();
+        let step = refine(input, target, &support, &self.warmups);
+        let mut parts = StepParts::default();
+        parts.staged.extend(step.staged.iter().filter_map(|staged| self.to_task(staged.task)));
+        for (((id, ..), member), target) in members.iter().zip(&step.members).zip(&target.members) {
+            if member.active != target.active || member.standby != target.standby || !member.warmup.is_empty() {
+                let [active, standby, warmup] =
+                    [&member.active, &member.standby, &member.warmup].map(|tasks| self.to_set(tasks));
+                parts.slices.insert(MemberId::clone(id), Tasks { active, standby, warmup });
+            }
+        }
+        parts
+    }
+
+    fn warmup_support(&self, id: &MemberId) -> WarmupSupport {
+        match self.pending.filter(|pending| pending.id == id) {
+            Some(pending) => pending.warmup_support,
+            None => {
+                let soft = self.soft_members.and_then(|members| members.get(id));
+                soft.map(|soft| soft.warmup_support).unwrap_or_default()
+            }
+        }
+    }
+
+    fn to_task(&self, task: TaskId) -> Option<Task> {
+        let (subtopology, partition) = self.configured.numbering.locate(task)?;
+        Task::new(subtopology.index(), partition)
+    }
+
+    fn to_set(&self, tasks: &[TaskId]) -> TaskSet {
+        TaskSet::from_unsorted(tasks.iter().filter_map(|&task| self.to_task(task)).collect())
+    }
+
     /// The members as they will be, ordered by id.
-    fn members(&self) -> Vec<(&'a MemberId, &'a StreamsMemberMetadataValue, &'a Progress)> {
+    fn members(&self) -> Vec<Listed<'a>> {
         let is_pending =
             |id: &MemberId| self.pending.is_some_and(|pending| id == pending.id || Some(id) == pending.replaced);
         let stored = self.group.members.iter().filter(|(id, _)| !is_pending(id));

@@ -211,6 +211,7 @@ impl Target for Run {
                 "group.min.session.timeout.ms" => self.config.classic_session_timeout_min_ms = value,
                 "group.streams.initial.rebalance.delay.ms" => self.config.initial_rebalance_delay_ms = value,
                 "group.streams.assignment.interval.ms" => self.config.assignment_interval_ms = value,
+                "riparian.warmups" => self.config.hand_out_warmups = value > 0,
                 "riparian.topology.replace" => self.config.replace_topology = value > 0,
                 "riparian.topology.description" => self.config.ask_descriptions = value > 0,
                 "riparian.topology.description.bytes.max" => {
@@ -253,6 +254,9 @@ impl Target for Run {
                 "streams.initial.rebalance.delay.ms" => overrides.initial_rebalance_delay_ms = number()?,
                 "streams.assignment.interval.ms" => overrides.assignment_interval_ms = number()?,
                 "streams.task.offset.interval.ms" => overrides.task_offset_interval_ms = number()?,
+                "streams.num.warmup.replicas" => overrides.num_warmup_replicas = number()?,
+                "streams.acceptable.recovery.lag" => overrides.acceptable_recovery_lag = number()?.map(i64::from),
+                "streams.assignor.name" => overrides.assignor_name.clone_from(value),
                 "streams.rack.aware.assignment.tags" => {
                     let tags = value.as_ref().map(|tags| tags.split(',').map(String::from).collect());
                     overrides.rack_aware_assignment_tags = tags;

@@ -5,7 +5,7 @@
 
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 
-use riparian_types::{InstanceId, MemberEpoch, Prng, machine::Waiter};
+use riparian_types::{InstanceId, MemberEpoch, Offset, Prng, machine::Waiter};
 
 use super::{
     client::{Client, topology},
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     command::{Command, StreamsHeartbeat},
     reply::{GroupState, Reply, StreamsHeartbeatError},
-    streams::{TaskIds, TaskLists},
+    streams::{TaskIds, TaskLists, TaskOffset},
 };
 
 const MEMBERS: u64 = 20;
@@ -70,6 +70,7 @@ fn run(seed: u64, steps: u32) -> Vec<crate::record::Record> {
     let mut config = config();
     config.initial_rebalance_delay_ms = 3000;
     config.fast_rebalance = seed % 2 == 1;
+    config.hand_out_warmups = !seed.is_multiple_of(3);
     let mut driver = Driver::new(config);
     driver.replay_always = false;
     let members = (0..MEMBERS).map(|index| Member {
@@ -279,7 +280,10 @@ impl Simulation {
     fn beat(&mut self, index: usize, loss: Loss) {
         let now_ms = self.driver.now_ms;
         let member = &mut self.members[index];
-        let heartbeat = member.next_heartbeat(now_ms);
+        let mut heartbeat = member.next_heartbeat(now_ms);
+        if self.prng.chance(4) {
+            member.report_offsets(&mut self.prng, &mut heartbeat);
+        }
         if loss == Loss::Request {
             self.faults += 1;
             self.members[index].must_report = true;
@@ -314,7 +318,7 @@ impl Simulation {
                 );
             }
             let told = &member.client.tasks;
-            for task in tasks(&told.active).chain(tasks(&told.standby)) {
+            for task in tasks(&told.active).chain(tasks(&told.standby)).chain(tasks(&told.warmup)) {
                 let other = by_process.insert((&member.process, task.clone()), &member.name);
                 let all = "is twice in one process";
                 assert!(other.is_none_or(|other| *other == member.name), "{task:?} {all}: {other:?} {}", member.name);
@@ -347,6 +351,8 @@ impl Simulation {
         for member in alive {
             let progress = &group.members.get(member.id().as_str()).unwrap().progress;
             assert_eq!(progress.assigned.to_lists(&group.ids), member.running);
+            let target = group.targets.get(member.id().as_str()).unwrap();
+            assert!(progress.assigned.same_tasks(target, true), "{}: {progress:?} is not {target:?}", member.name);
         }
     }
 }
@@ -383,6 +389,22 @@ impl Member {
             self.must_report = false;
         }
         heartbeat
+    }
+
+    /// Says of its copies how far they are; some have caught up, some have hardly begun.
+    fn report_offsets(&self, prng: &mut Prng, heartbeat: &mut StreamsHeartbeat) {
+        let (mut offsets, mut ends) = (Vec::new(), Vec::new());
+        for (subtopology, partition) in tasks(&self.running.standby).chain(tasks(&self.running.warmup)) {
+            let push = |list: &mut Vec<TaskOffset>, offset| {
+                let partition = riparian_types::PartitionIndex(partition);
+                list.push(TaskOffset { subtopology: subtopology.as_str().into(), partition, offset: Offset(offset) });
+            };
+            push(&mut ends, 1_000_000);
+            if !prng.chance(8) {
+                push(&mut offsets, if prng.chance(2) { 1_000_000 } else { 10 });
+            }
+        }
+        (heartbeat.task_offsets, heartbeat.task_end_offsets) = (Some(offsets), Some(ends));
     }
 
     fn learn(&mut self, reply: Reply) {

@@ -16,7 +16,6 @@ const NO_TRANSACTIONS: &str = "transactions are not served yet";
 const NO_CONSUMER_GROUPS: &str = "groups of the consumer protocol (KIP-848) are not served yet";
 const NO_SHARE_GROUPS: &str = "share groups are not served";
 const BUFFERS: &str = "the operating system chooses";
-const NO_WARMUPS: &str = "warm-up tasks are not handed out yet";
 const THREADS: &str = "the server chooses its threads by the number of processors";
 const INLINE: &str = "the assignor's size decides where it runs";
 
@@ -148,7 +147,7 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
         "Largest `streams.session.timeout.ms`.").unit(Unit::Millis),
     broker("group.streams.max.size", Kind::int(1), "2147483647", "Most members of a streams group."),
     broker("group.streams.max.standby.replicas", Kind::int(0), "2", "Largest `streams.num.standby.replicas`."),
-    broker("group.streams.max.warmup.replicas", Kind::int(0), "20", "Largest `streams.num.warmup.replicas`.").internal().no_effect(NO_WARMUPS),
+    broker("group.streams.max.warmup.replicas", Kind::int(0), "20", "Largest `streams.num.warmup.replicas`.").internal(),
     broker("group.streams.min.assignment.interval.ms", Kind::int(0), "0",
         "Smallest `streams.assignment.interval.ms`.").unit(Unit::Millis),
     broker("group.streams.min.heartbeat.interval.ms", Kind::int(1), "5000",
@@ -158,7 +157,7 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
     broker("group.streams.min.task.offset.interval.ms", Kind::int(1), "15000",
         "Smallest `streams.task.offset.interval.ms`.").unit(Unit::Millis).internal(),
     broker("group.streams.num.standby.replicas", Kind::int(0), "0", "Default of the groups' `streams.num.standby.replicas`."),
-    broker("group.streams.num.warmup.replicas", Kind::int(0), "2", "Default of the groups' `streams.num.warmup.replicas`.").internal().no_effect(NO_WARMUPS),
+    broker("group.streams.num.warmup.replicas", Kind::int(0), "2", "Default of the groups' `streams.num.warmup.replicas`.").internal(),
     broker("group.streams.rack.aware.assignment.tags", Kind::List, "",
         "Default of the groups' `streams.rack.aware.assignment.tags`.").low(),
     broker("group.streams.session.timeout.ms", Kind::int(1), "45000",

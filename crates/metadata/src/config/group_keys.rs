@@ -4,7 +4,6 @@ use super::{ConfigKey, Kind, Unit, key::same};
 
 const NO_CONSUMER_GROUPS: &str = "groups of the consumer protocol (KIP-848) are not served yet";
 const NO_SHARE_GROUPS: &str = "share groups are not served";
-const NO_WARMUPS: &str = "warm-up tasks are not handed out yet";
 const INLINE: &str = "the assignor's size decides where it runs";
 
 const fn group(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> ConfigKey {
@@ -207,8 +206,7 @@ pub(super) static GROUP_KEYS: &[ConfigKey] = &[
         "How many tasks may build up their state elsewhere at a time before they move there.",
     )
     .synonyms(&[same("group.streams.num.warmup.replicas")])
-    .internal()
-    .no_effect(NO_WARMUPS),
+    .internal(),
     group(
         "streams.rack.aware.assignment.tags",
         Kind::List,

@@ -180,4 +180,12 @@ pub(super) static OWN_KEYS: &[ConfigKey] = &[
          offsets and internal topics stay. `false`: as in Kafka, where a group keeps its topology until it is deleted \
          together with its offsets.",
     ),
+    own(
+        "riparian.warmups",
+        Kind::Bool,
+        "true",
+        "`true`: a stateful task stays where it runs until its new owner has restored a copy, for as many tasks of a group \
+         at a time as `streams.num.warmup.replicas` says. `false`: as in Kafka 4.4, tasks move at once and are restored \
+         then.",
+    ),
 ];

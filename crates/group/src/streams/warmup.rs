@@ -1,0 +1,110 @@
+//! The steps in which a group walks to its target while tasks warm up (KIP-1071).
+//!
+//! The target stands in the records; the step towards it is derived from the target, from what members hold and from how
+//! far they report their copies to be. It stays as it is for one assignment epoch, so that decisions don't shift while
+//! members walk. Once all have arrived, the next step is derived; if it asks anybody for something else, the group's and
+//! the assignment's epoch advance.
+//!
+//! A restart loses the step, and what members report. It is derived anew then: what is not known counts as not caught up,
+//! so that everything stays where it is until members have reported.
+
+use alloc::{boxed::Box, collections::BTreeMap};
+
+use riparian_types::{AssignmentEpoch, GroupEpoch, GroupId, MemberId};
+
+use crate::{
+    record::{Record, StreamsTargetMetadataValue},
+    soft::SoftGroup,
+    streams::{
+        group::StreamsGroup,
+        target::{self, StepParts, TargetInput},
+    },
+    tasks::{SubtopologyIds, Tasks},
+};
+
+/// How soon a group with tasks on their way looks at what members report, if nothing in it has caught up.
+pub(super) const LOOK_MS: i64 = 1000;
+
+/// What members shall have until the next assignment epoch, where that is not the target.
+#[derive(Debug)]
+pub(crate) struct WarmupStep {
+    /// The numbering of the tasks.
+    ids: SubtopologyIds,
+    /// The tasks of members that have others than in the target.
+    slices: BTreeMap<MemberId, Tasks>,
+}
+
+/// What is known of the step of an assignment epoch.
+pub(super) enum Known<'a> {
+    /// Nothing, since the machine was loaded.
+    Nothing,
+    /// It is the target.
+    Target,
+    /// Tasks are on their way.
+    Staged(&'a WarmupStep),
+}
+
+impl WarmupStep {
+    /// What the member shall have, if that is not what the target says.
+    pub(super) fn slice(&self, member_id: &MemberId) -> Option<&Tasks> {
+        self.slices.get(member_id)
+    }
+}
+
+impl SoftGroup {
+    /// The step of the group's assignment epoch.
+    pub(super) fn step_of(&self, group: &StreamsGroup) -> Known<'_> {
+        match &self.step {
+            _ if self.step_epoch != group.assignment_epoch => Known::Nothing,
+            None => Known::Target,
+            Some(step) if step.ids == group.ids => Known::Staged(step),
+            Some(_) => Known::Nothing,
+        }
+    }
+
+    /// Keeps the step of an assignment epoch.
+    pub(super) fn keep_step(&mut self, epoch: AssignmentEpoch, ids: &SubtopologyIds, parts: StepParts) {
+        self.step_epoch = epoch;
+        self.step = (!parts.staged.is_empty()).then(|| Box::new(WarmupStep { ids: ids.clone(), slices: parts.slices }));
+    }
+
+    /// A member takes another's place.
+    pub(super) fn rename_in_step(&mut self, old: &MemberId, new: &MemberId) {
+        if let Some(step) = &mut self.step
+            && let Some(slice) = step.slices.remove(old)
+        {
+            step.slices.insert(new.clone(), slice);
+        }
+    }
+}
+
+/// The next step of a group in which nobody is on the way, and the records that begin it, if it asks anybody for something
+/// else than what is held.
+pub(super) fn advance(
+    input: &TargetInput<'_>,
+    group_id: &GroupId,
+    soft_group: &SoftGroup,
+    records: &mut alloc::vec::Vec<Record>,
+) -> Option<(AssignmentEpoch, StepParts)> {
+    let group = input.group;
+    if group.is_moving() || matches!(soft_group.step_of(group), Known::Target) {
+        return None;
+    }
+    let parts = target::next_step(input);
+    let is_held = group.members.iter().all(|(id, member)| {
+        let wanted = parts.slices.get(id).or_else(|| group.targets.get(id)).unwrap_or(const { &Tasks::EMPTY });
+        member.progress.assigned.same_tasks(wanted, true)
+    });
+    if is_held {
+        return Some((group.assignment_epoch, parts));
+    }
+    let epoch = GroupEpoch(group.epoch.0.saturating_add(1));
+    records.push(Record::StreamsGroupMetadata(group_id.clone(), Some(group.metadata_at(epoch))));
+    // A step is no new assignment: the interval between assignments is counted from the target.
+    let value = StreamsTargetMetadataValue {
+        assignment_epoch: AssignmentEpoch(epoch.0),
+        assignment_timestamp: group.assignment_timestamp,
+    };
+    records.push(Record::StreamsTargetMetadata(group_id.clone(), Some(value)));
+    Some((AssignmentEpoch(epoch.0), parts))
+}
