@@ -8,6 +8,7 @@ pub const FIXED_SEEDS: &[(u64, Groups)] = &[
     (1056, Groups::Streams),
     (1758, Groups::Streams),
     (3, Groups::Mixed),
+    (318, Groups::Mixed),
     (16, Groups::Mixed),
     (1796013857276069, Groups::Mixed),
     (1796013857285064, Groups::Mixed),

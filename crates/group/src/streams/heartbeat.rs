@@ -258,8 +258,12 @@ pub(super) fn beat(
         && settings.warmups().num_warmup_replicas > 0
         && !start.is_reconciled_to(assignment_epoch)
     {
-        new_step = Some((assignment_epoch, target::next_step(&input)));
+        // A restart has lost the step. If those who have arrived at it have something else than what can be told of it
+        // now, all must walk to another one: the timer sees to that, and nobody moves before.
+        let step = target::next_step(&input);
+        new_step = step.agrees_with(group).then_some((assignment_epoch, step));
     }
+    let is_lost = matches!(known_step, Known::Nothing) && new_step.is_none() && new_target.is_none();
 
     // One step of this member on its way there.
     let walker = Walker {
@@ -270,17 +274,21 @@ pub(super) fn beat(
         progress: &start,
         owned: owned.as_ref(),
     };
-    let next = reconcile(&walker, assignment_epoch, || match new_target {
-        Some(target) => Cow::Owned(target),
-        None => {
-            let of_step = match (&new_step, &known_step) {
-                (Some((_, step)), _) => step.slices.get(&member_id),
-                (None, Known::Staged(step)) => step.slice(stored_id),
-                (None, _) => None,
-            };
-            of_step.or_else(|| group.targets.get(stored_id)).map_or(Cow::Owned(Tasks::EMPTY), Cow::Borrowed)
-        }
-    })?;
+    let is_held_up = is_lost && settings.warmups().num_warmup_replicas > 0 && !start.is_reconciled_to(assignment_epoch);
+    let walk = || {
+        reconcile(&walker, assignment_epoch, || match new_target {
+            Some(target) => Cow::Owned(target),
+            None => {
+                let of_step = match (&new_step, &known_step) {
+                    (Some((_, step)), _) => step.slices.get(&member_id),
+                    (None, Known::Staged(step)) => step.slice(stored_id),
+                    (None, _) => None,
+                };
+                of_step.or_else(|| group.targets.get(stored_id)).map_or(Cow::Owned(Tasks::EMPTY), Cow::Borrowed)
+            }
+        })
+    };
+    let next = if is_held_up { None } else { walk()? };
     let progress = next.as_ref().unwrap_or(&start);
     if let Some(next) = &next {
         let value = next.to_value(&ids);
@@ -361,7 +369,7 @@ pub(super) fn beat(
 
     // What is kept in memory of it.
     let has_new_target = new_step.is_some() && assignment_epoch.0 > group.assignment_epoch.0;
-    let is_unknown = new_step.is_none() && matches!(known_step, Known::Nothing);
+    let is_unknown = is_lost;
     let has_warmups = settings.warmups().num_warmup_replicas > 0 || !progress.assigned.warmup.is_empty();
     let acceptable_lag = settings.acceptable_recovery_lag();
     let assignor = has_new_target.then(|| settings.assignor_name().into());

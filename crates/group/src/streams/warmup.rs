@@ -78,8 +78,20 @@ impl SoftGroup {
     }
 }
 
-/// The next step of a group in which nobody is on the way, and the records that begin it, if it asks anybody for something
-/// else than what is held.
+impl StepParts {
+    /// Whether everybody who has arrived at the group's assignment epoch has what this step says.
+    pub(super) fn agrees_with(&self, group: &StreamsGroup) -> bool {
+        let mut arrived =
+            group.members.iter().filter(|(_, member)| member.progress.is_reconciled_to(group.assignment_epoch));
+        arrived.all(|(id, member)| {
+            let wanted = self.slices.get(id).or_else(|| group.targets.get(id)).unwrap_or(const { &Tasks::EMPTY });
+            member.progress.assigned.same_tasks(wanted, true)
+        })
+    }
+}
+
+/// The next step of a group in which nobody is on the way, or whose step is not known; and the records that begin it, if
+/// somebody who has arrived has something else.
 pub(super) fn advance(
     input: &TargetInput<'_>,
     group_id: &GroupId,
@@ -87,15 +99,13 @@ pub(super) fn advance(
     records: &mut alloc::vec::Vec<Record>,
 ) -> Option<(AssignmentEpoch, StepParts)> {
     let group = input.group;
-    if group.is_moving() || matches!(soft_group.step_of(group), Known::Target) {
-        return None;
+    match soft_group.step_of(group) {
+        Known::Target => return None,
+        Known::Staged(_) if group.is_moving() => return None,
+        Known::Staged(_) | Known::Nothing => {}
     }
     let parts = target::next_step(input);
-    let is_held = group.members.iter().all(|(id, member)| {
-        let wanted = parts.slices.get(id).or_else(|| group.targets.get(id)).unwrap_or(const { &Tasks::EMPTY });
-        member.progress.assigned.same_tasks(wanted, true)
-    });
-    if is_held {
+    if parts.agrees_with(group) {
         return Some((group.assignment_epoch, parts));
     }
     let epoch = GroupEpoch(group.epoch.0.saturating_add(1));
