@@ -15,6 +15,7 @@ use riparian_types::{
     machine::{Decision, Machine, RecordContext, Waiter},
 };
 
+use super::client::Client;
 use crate::{
     GroupMachine, GroupSoft,
     command::Command,
@@ -325,6 +326,54 @@ impl Driver {
             let what =
                 format!("replay of the log compacted up to {cleaned} of {length}, without tombstones up to {buried}");
             assert_eq!(replay(&self.machine, &log), self.machine, "{what}");
+        }
+    }
+
+    /// A machine that is loaded when its log ends with any of its batches knows each of its members at its epoch, with the
+    /// tasks that it has, and what timers have it do contradicts nothing.
+    pub(crate) fn check_every_load(&self, asked_of_each: usize) {
+        let mut machine = GroupMachine::new(Arc::clone(&self.machine.config));
+        let mut luck = Prng::new(self.log.len() as u64);
+        let mut ends = self.batches.clone();
+        ends.push(self.log.len());
+        ends.dedup();
+        for place in ends.windows(2) {
+            for offset in place[0]..place[1] {
+                assert_eq!(machine.apply(&context(offset), &self.log[offset]), Ok(()));
+            }
+            let mut soft = GroupSoft::default();
+            let now = self.now();
+            machine.loaded(&mut soft, now);
+            let view = TopicsView::new(self.topics.clone());
+            let as_of = Offset(self.topics_as_of);
+            let _ = machine.decide(&mut soft, now, Command::TopicsChanged { view, as_of, changed: Arc::new([]) });
+            let members = machine.groups.iter().flat_map(|(group_id, group)| {
+                let group = group.streams().into_iter();
+                group.flat_map(move |group| group.members.iter().map(move |(id, member)| (group_id, group, id, member)))
+            });
+            let mut members: Vec<_> = members.filter(|(.., member)| member.progress.epoch.0 > 0).collect();
+            for _ in 0..asked_of_each.min(members.len()) {
+                let (group_id, group, id, member) = members.swap_remove(luck.below(members.len() as u64) as usize);
+                let client = Client {
+                    epoch: member.progress.epoch.0,
+                    instance: member.metadata.instance_id.as_ref().map(ToString::to_string),
+                    tasks: member.progress.assigned.to_lists(&group.ids),
+                    ..Client::default()
+                };
+                let mut heartbeat = client.heartbeat(group_id, id);
+                client.report(&mut heartbeat);
+                let decision = machine.decide(&mut soft, now, Command::StreamsHeartbeat(Waiter(1), heartbeat.into()));
+                let reply = decision.replies.into_iter().map(|answer| answer.reply).next();
+                let Some(Reply::StreamsHeartbeat(Ok(reply))) = reply else {
+                    panic!("{id} of {group_id} at {}, after a load at record {}: {reply:?}", client.epoch, place[1]);
+                };
+                assert!(reply.member_epoch >= member.progress.epoch, "{id} is told {reply:?}");
+            }
+            let deadline = machine.next_deadline(&soft);
+            if let Some(at) = deadline {
+                let later = Now { mono: MonoMillis(at.0.max(now.mono.0)), ..now };
+                let _ = machine.on_deadline(&mut soft, later);
+            }
         }
     }
 
