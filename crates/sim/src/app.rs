@@ -195,6 +195,7 @@ mod tests {
             by_pattern,
             versions: VERSIONS,
             epochs_rise: false,
+            obeys_statuses: false,
             rest_partitions: 2,
             repartition_partitions: 5,
         };

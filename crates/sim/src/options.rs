@@ -58,6 +58,8 @@ pub(crate) struct GroupOptions {
     pub(crate) versions: u32,
     /// Topologies have epochs of their own, which no real client gives them.
     pub(crate) epochs_rise: bool,
+    /// Clients end when they are told that topics are missing or wrong, as Kafka's do.
+    pub(crate) obeys_statuses: bool,
     /// Partitions of the topic that only some of the versions read.
     pub(crate) rest_partitions: i32,
     /// Partitions of the repartition topic of the versions that say how many it has.
@@ -179,6 +181,7 @@ impl Options {
                     by_pattern: (seed / 2 + index).is_multiple_of(2),
                     versions: 1,
                     epochs_rise: false,
+                    obeys_statuses: false,
                     rest_partitions: 0,
                     repartition_partitions: 0,
                 }

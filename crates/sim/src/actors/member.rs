@@ -67,6 +67,8 @@ pub(crate) struct Member {
     commit: Option<(i32, Vec<Committed>)>,
     description: Option<i32>,
     last_error: Option<i16>,
+    /// Since when it is told that source topics are missing.
+    missing_since_us: Option<u64>,
 }
 
 /// One offset of a commit.
@@ -128,6 +130,7 @@ impl Member {
             commit: None,
             description: None,
             last_error: None,
+            missing_since_us: None,
         }
     }
 
@@ -166,6 +169,7 @@ impl Member {
         self.owned = Tasks::default();
         self.applies = false;
         self.must_report = false;
+        self.missing_since_us = None;
     }
 
     fn stop_all(&mut self, core: &mut Core) {
@@ -302,6 +306,10 @@ impl Member {
         self.endpoint_epoch = response.endpoint_information_epoch;
         let is_to_describe = response.topology_description_required;
         self.interval_ms = u64::try_from(response.heartbeat_interval_ms).unwrap_or(0).max(50);
+        let statuses = response.status.map(|statuses| statuses.iter().map(|status| status.status_code).collect());
+        if self.group.obeys_statuses && self.must_end(core, statuses) {
+            return;
+        }
         if let Some(active) = response.active_tasks {
             let told = Tasks {
                 active: tasks(&active),

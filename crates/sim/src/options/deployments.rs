@@ -22,6 +22,7 @@ impl Options {
         for group in &mut self.groups {
             group.versions = if p.chance(4) { 1 } else { VERSIONS };
             group.epochs_rise = p.chance(4);
+            group.obeys_statuses = p.chance(3);
             group.rest_partitions = 1 + p.below(6) as i32;
             group.repartition_partitions = 1 + p.below(6) as i32;
         }

@@ -6,6 +6,10 @@
 use super::{Member, START};
 use crate::{app::Version, core::Core, oracle::Task, queue::How};
 
+/// Statuses of a group (KIP-1071).
+const MISSING_SOURCE_TOPICS: i8 = 1;
+const WRONG_PARTITIONS: i8 = 2;
+
 impl Member {
     pub(super) fn stop_by_order(&mut self, core: &mut Core, how: How) {
         if self.is_gone {
@@ -44,6 +48,23 @@ impl Member {
     pub(super) fn on_other_version(&mut self, core: &mut Core) {
         core.totals.add("versions refused", 1);
         self.end_for_a_while(core);
+    }
+
+    /// Whether it ends because of what it is told of the group's topics, as clients of 4.2 and later do: at once when
+    /// topics do not fit its topology, and when source topics are missing for two heartbeat intervals.
+    pub(super) fn must_end(&mut self, core: &mut Core, statuses: Option<Vec<i8>>) -> bool {
+        let Some(statuses) = statuses else { return false };
+        let is_missing = statuses.contains(&MISSING_SOURCE_TOPICS);
+        self.missing_since_us = is_missing.then(|| self.missing_since_us.unwrap_or(core.now_us));
+        let grace_us = 2 * self.interval_ms * 1000;
+        let is_over = self.missing_since_us.is_some_and(|since_us| core.now_us > since_us + grace_us);
+        let must_end = is_over || statuses.contains(&WRONG_PARTITIONS);
+        if must_end {
+            core.tell(self.actor, format_args!("ends, for it is told {statuses:?}"));
+            core.totals.add("ended by a status", 1);
+            self.end_for_a_while(core);
+        }
+        must_end
     }
 
     /// It is told to run what its own version does not have.
