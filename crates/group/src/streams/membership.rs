@@ -209,6 +209,12 @@ fn check_epoch(stored: &Member, received: MemberEpoch, owned: Option<&Owned>) ->
         return Ok(false);
     }
     let epoch = progress.epoch;
+    if epoch == MemberEpoch::LEAVE_STATIC {
+        return Err(StreamsHeartbeatError::FencedMemberEpoch(format!(
+            "The member reports epoch {received}, but has left for a while (epoch -2), and its tasks wait for its instance id. \
+             It must rejoin."
+        )));
+    }
     if received > epoch {
         return Err(StreamsHeartbeatError::FencedMemberEpoch(format!(
             "The member reports epoch {received}, but has only reached {epoch}. It must give up its tasks and rejoin."

@@ -1,6 +1,6 @@
 //! What is wrong with a request, in the order in which it is looked for, and what the text says about it.
 
-use alloc::{string::ToString, vec, vec::Vec};
+use alloc::{format, string::ToString, vec, vec::Vec};
 
 use riparian_types::{MemberEpoch, PartitionIndex};
 
@@ -190,4 +190,32 @@ fn groups_and_members_must_exist_unless_they_join() {
     check_steady(|beat| beat.member_id = "other".into(), "unknown", "Member other is not a member of group g");
     check_steady(|beat| beat.member_epoch = MemberEpoch(3), "fenced", "reports epoch 3, but has only reached 2");
     check_steady(|beat| beat.member_epoch = MemberEpoch(1), "fenced", "reports epoch 1, but is at 2");
+}
+
+#[test]
+fn who_has_left_for_a_while_is_told_so() {
+    let mut driver = Driver::new(GroupConfig { initial_rebalance_delay_ms: 0, ..config() });
+    driver.change_topics(&[("in", 2)]);
+    let client = |epoch| Client { epoch, instance: Some("i".into()), ..Client::default() };
+    let mut send = |heartbeat: StreamsHeartbeat| match driver
+        .command(|waiter| Command::StreamsHeartbeat(waiter, heartbeat.into()))
+        .reply
+    {
+        Some(Reply::StreamsHeartbeat(result)) => result,
+        other => panic!("{other:?}"),
+    };
+    let epoch = send(client(0).join("g", "m", topology("0: in"))).expect("the join is right").member_epoch;
+    send(client(-2).heartbeat("g", "m")).expect("it may leave");
+    for reported in [epoch.0, 1] {
+        match send(client(reported).heartbeat("g", "m")) {
+            Err(StreamsHeartbeatError::FencedMemberEpoch(text)) => assert_eq!(
+                text,
+                format!(
+                    "The member reports epoch {reported}, but has left for a while (epoch -2), and its tasks wait for its \
+                     instance id. It must rejoin."
+                )
+            ),
+            other => panic!("{other:?}"),
+        }
+    }
 }
