@@ -42,6 +42,9 @@ pub(crate) enum DataDir {
     Ephemeral,
 }
 
+/// What the names of this server's own keys begin with.
+const OWN_PREFIX: &str = "riparian.";
+
 /// A checked configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -108,6 +111,10 @@ fn check(settings: Settings, ephemeral: bool) -> Result<Config, ConfigErrors> {
             Ok(known) if matches!(known.support, Support::NoEffect(_)) => without_effect.push(key.to_owned()),
             Ok(_) => {}
             Err(SetError::KafkaOnly { key }) => without_effect.push(key),
+            // Nobody but this server has such keys: a misspelt one would leave unset what somebody counts on.
+            Err(SetError::Unknown(error)) if key.starts_with(OWN_PREFIX) => {
+                errors.push(format!("{error} ({})", setting.source));
+            }
             Err(SetError::Unknown(error)) => remarks.push(Remark::Unknown(format!("{error} ({})", setting.source))),
             Err(SetError::Invalid(error)) => errors.push(format!("{error} ({})", setting.source)),
         }

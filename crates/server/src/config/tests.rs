@@ -118,6 +118,16 @@ fn unknown_keys_are_told_by_name() {
     assert!(text.starts_with("unknown broker config 'num.partition'; did you mean 'num.partitions'? ("), "{text}");
 }
 
+/// A key of ours is misspelt, for no Kafka has one; all that are wrong are told at once.
+#[test]
+fn unknown_keys_of_our_own_end_the_start() {
+    let nearest =
+        "unknown broker config 'riparian.fast.rebalanced'; did you mean 'riparian.fast.rebalance'? (flag --set)";
+    check_error("", &[], &["--set", "riparian.fast.rebalanced=false"], nearest);
+    let none = "unknown broker config 'riparian.nothing.of.the.kind' (server.properties line 1)";
+    check_error("riparian.nothing.of.the.kind=1", &[], &[], none);
+}
+
 #[test]
 fn port_flag_that_leaves_clients_with_the_old_port_is_told() {
     let file = "listeners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://localhost:9092";
