@@ -38,6 +38,13 @@ static BOUNDS: &[Bound] = &[
     bound("streams.task.offset.interval.ms", "group.streams.min.task.offset.interval.ms", ""),
 ];
 
+/// The broker keys that bound a group's key from below and above, as far as there are any.
+pub(super) fn bounds(name: &str) -> [Option<&'static str>; 2] {
+    let bound = BOUNDS.iter().find(|bound| bound.key == name);
+    let named = |key: &'static str| (!key.is_empty()).then_some(key);
+    [bound.and_then(|bound| named(bound.min)), bound.and_then(|bound| named(bound.max))]
+}
+
 /// Checks all values set on a group: each alone, within the broker's bounds, and beside the others.
 ///
 /// # Errors

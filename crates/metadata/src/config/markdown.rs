@@ -3,7 +3,9 @@
 use alloc::{format, string::String};
 use core::fmt::Write;
 
-use super::{ConfigKey, KAFKA_ONLY_BROKER_KEYS, Support, broker_keys, group_keys, own_keys, topic_keys};
+use super::{
+    ConfigKey, KAFKA_ONLY_BROKER_KEYS, Support, broker_keys, group_check::bounds, group_keys, own_keys, topic_keys,
+};
 
 const INTRODUCTION: &str = "\
 # Configuration keys
@@ -74,6 +76,14 @@ fn row(page: &mut String, key: &ConfigKey) -> core::fmt::Result {
     }
     if !key.synonyms.is_empty() {
         page.write_str(".")?;
+    }
+    if key.scope == super::Scope::Group {
+        match bounds(key.name) {
+            [Some(min), Some(max)] => write!(page, " From `{min}` to `{max}`.")?,
+            [Some(min), None] => write!(page, " At least `{min}`.")?,
+            [None, Some(max)] => write!(page, " At most `{max}`.")?,
+            [None, None] => {}
+        }
     }
     if key.scope == super::Scope::Broker && key.dynamic {
         page.write_str(" Dynamic.")?;
