@@ -181,6 +181,14 @@ impl Core {
         self.links.get(&number).is_some_and(|link| !link.to_client.is_empty())
     }
 
+    /// Answers that are under way are lost; to be followed by the end of their connections.
+    pub(crate) fn lose_answers(&mut self) {
+        for link in self.links.values_mut() {
+            self.totals.add("lost answers", link.to_client.len() as u64);
+            link.to_client.clear();
+        }
+    }
+
     /// The server is gone: answers that left arrive, everything else is lost.
     pub(crate) fn break_all_links(&mut self) {
         self.link_of.clear();

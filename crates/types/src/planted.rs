@@ -65,6 +65,8 @@ pub enum Bug {
     StaticOfAnotherVersion,
     /// The group takes a static member that is back for a new one.
     StaticReturnNoticed,
+    /// A static member that repeats its join, because the answer was lost together with the server, is refused.
+    LostStaticJoinRefused,
 }
 
 impl Bug {
@@ -99,6 +101,7 @@ impl Bug {
         Self::VersionsBesideEachOther,
         Self::StaticOfAnotherVersion,
         Self::StaticReturnNoticed,
+        Self::LostStaticJoinRefused,
     ];
 }
 

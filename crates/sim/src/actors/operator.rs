@@ -14,6 +14,7 @@ use bytes::Bytes;
 use crate::{
     actors::Actor,
     core::Core,
+    disk::Death,
     oracle::Task,
     queue::{Event, How, Order},
 };
@@ -33,6 +34,8 @@ pub(crate) struct Operator {
     busy_until_us: BTreeMap<String, u64>,
     /// What restarts of static members at rest must not change.
     expected: BTreeMap<String, (i32, BTreeMap<String, BTreeSet<Task>>)>,
+    /// When these are started.
+    starts_us: Vec<u64>,
 }
 
 /// How members follow each other.
@@ -46,7 +49,7 @@ enum Manner {
 
 impl Operator {
     pub(crate) fn new(actor: usize) -> Self {
-        Self { actor, busy_until_us: BTreeMap::new(), expected: BTreeMap::new() }
+        Self { actor, busy_until_us: BTreeMap::new(), expected: BTreeMap::new(), starts_us: Vec::new() }
     }
 
     fn plan(&self, core: &mut Core) {
@@ -149,6 +152,7 @@ impl Operator {
             let delay_us = 1 + core.prng.below(spread_us);
             // If the server is cut off, everybody has said goodbye before that.
             let start_us = if is_cut_off { core.now_us + spread_us + HEARD_US + delay_us } else { stop_us + delay_us };
+            self.starts_us.push(start_us);
             order(core, stop_us, actor, Order::Stop(How::Close));
             order(core, start_us, actor, Order::Start(number));
         }
@@ -200,7 +204,10 @@ impl Actor for Operator {
                 let ends_us = Self::all_at_once(core, &group, number, Some(How::Close), gap_us);
                 self.busy_until_us.insert(group, ends_us);
             }
-            CUT_OFF => core.die(crate::disk::Death::PowerCut),
+            CUT_OFF => {
+                core.lose_answers();
+                core.die(Death::PowerCut);
+            }
             _ => {}
         }
     }
@@ -232,9 +239,10 @@ impl Actor for Operator {
             any |= core.prng.chance(2) && self.restart_static(core, index, is_cut_off);
         }
         if any && is_cut_off {
-            let spread_us = restart_us(core);
-            let delay_us = spread_us + HEARD_US + core.prng.below(spread_us);
-            core.after_us(delay_us, Event::Timer { actor: self.actor, token: CUT_OFF });
+            // While the join of one of them, or the answer to it, is under way.
+            let start_us = self.starts_us[core.prng.below(self.starts_us.len() as u64) as usize];
+            let cut_us = start_us + core.prng.below(2 * core.options.faults.latency_us_max + 2000);
+            core.queue.add(cut_us, &mut core.prng, Event::Timer { actor: self.actor, token: CUT_OFF });
         }
     }
 
