@@ -1,8 +1,9 @@
 //! What the machine knows beyond its records: topics, sessions, timers, caches. A restart loses it.
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
+use core::num::NonZeroU64;
 
-use riparian_assignor::WarmupSupport;
+use riparian_assignor::{WarmupSupport, built_in};
 use riparian_types::{AssignmentEpoch, GroupId, LookupMap, MemberEpoch, MemberId, MonoMillis, Offset, TopicsView};
 
 use crate::{
@@ -56,14 +57,11 @@ pub(crate) struct SoftGroup {
     configured: Option<Arc<ConfiguredTopology>>,
     /// A topic that the group requires changed since `configured` was computed.
     topics_changed: bool,
-    /// Why it could not be computed, if that took a turn of its own.
-    failure: Option<Box<StreamsHeartbeatError>>,
     /// It waits for that turn.
     pub(crate) awaits_turn: bool,
     /// The settings that a target depends on; `None` after they changed.
     assignment_configs: Option<AssignmentConfigs>,
-    /// The first member that asked the whole application to stop.
-    shutdown_requested_by: Option<MemberId>,
+    rare: Option<Box<Rare>>,
     /// The version of the endpoint map.
     pub(crate) endpoint_epoch: i32,
     /// Members were asked for a description of the topology that has not come.
@@ -78,9 +76,19 @@ pub(crate) struct SoftGroup {
     pub(crate) step_epoch: AssignmentEpoch,
     /// That step; `None`: it is the target.
     pub(crate) step: Option<Box<WarmupStep>>,
-    /// The assignor that computed the target, if that was since the machine was loaded.
-    pub(crate) assignor: Option<Box<str>>,
+    /// The assignor that computed the target, if that was since the machine was loaded; there may be many groups, so it
+    /// is a place among the assignors that there are.
+    assignor: Option<u8>,
     pub(crate) members: LookupMap<MemberId, SoftMember>,
+}
+
+/// What few groups have.
+#[derive(Debug, Default)]
+struct Rare {
+    /// The first member that asked the whole application to stop.
+    shutdown_requested_by: Option<MemberId>,
+    /// Why the topology could not be configured, if that took a turn of its own.
+    failure: Option<StreamsHeartbeatError>,
 }
 
 /// The soft state of one member.
@@ -126,7 +134,21 @@ pub(crate) enum Link {
 pub(crate) struct Session {
     deadline: MonoMillis,
     /// Where the timer stands, at or before the deadline.
-    slot: Option<MonoMillis>,
+    slot: Slot,
+}
+
+/// A time or none, in the room of a time: there may be many members.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot(Option<NonZeroU64>);
+
+impl Slot {
+    const fn at(time: MonoMillis) -> Self {
+        Self(NonZeroU64::new(time.0.saturating_add(1)))
+    }
+
+    fn time(self) -> Option<MonoMillis> {
+        self.0.map(|after| MonoMillis(after.get() - 1))
+    }
 }
 
 impl Session {
@@ -143,38 +165,38 @@ impl Session {
     }
 
     fn put_slot(&mut self, timers: &mut Timers, timer: impl Fn() -> Timer) {
-        match self.slot {
+        match self.slot.time() {
             Some(slot) if slot <= self.deadline => {}
             slot => {
                 if let Some(slot) = slot {
                     timers.disarm(slot, timer());
                 }
                 timers.arm(self.deadline, timer());
-                self.slot = Some(self.deadline);
+                self.slot = Slot::at(self.deadline);
             }
         }
     }
 
     /// Whether it is over; if not, its timer, which has just come up, is put where it may be.
     pub(crate) fn is_over(&mut self, timers: &mut Timers, now: MonoMillis, timer: Timer) -> bool {
-        self.slot = None;
+        self.slot = Slot::default();
         if self.deadline <= now {
             return true;
         }
         timers.arm(self.deadline, timer);
-        self.slot = Some(self.deadline);
+        self.slot = Slot::at(self.deadline);
         false
     }
 
     /// Whether its timer is armed.
     #[cfg(test)]
     pub(crate) fn has_timer(&self) -> bool {
-        self.slot.is_some()
+        self.slot.time().is_some()
     }
 
     /// Takes its timer out.
     pub(crate) fn end(&mut self, timers: &mut Timers, timer: impl Fn() -> Timer) {
-        if let Some(slot) = self.slot.take() {
+        if let Some(slot) = core::mem::take(&mut self.slot).time() {
             timers.disarm(slot, timer());
         }
     }
@@ -283,31 +305,37 @@ impl SoftGroup {
         }
         self.configured = Some(configured);
         self.topics_changed = false;
-        self.failure = None;
+        self.forget_failure();
     }
 
     /// The group has another topology.
     pub(crate) fn forget_configured(&mut self) {
         self.configured = None;
-        self.failure = None;
+        self.forget_failure();
         self.unsettle();
     }
 
     /// The topology could not be configured.
     pub(crate) fn keep_failure(&mut self, failure: StreamsHeartbeatError) {
-        self.failure = Some(Box::new(failure));
+        self.rare.get_or_insert_default().failure = Some(failure);
         self.unsettle();
+    }
+
+    fn forget_failure(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.failure = None;
+        }
     }
 
     /// Why the topology could not be configured.
     pub(crate) fn failure(&self) -> Option<&StreamsHeartbeatError> {
-        self.failure.as_deref()
+        self.rare.as_ref()?.failure.as_ref()
     }
 
     /// A topic that the group requires may have changed.
     pub(crate) fn on_topics_changed(&mut self) {
         self.topics_changed = true;
-        self.failure = None;
+        self.forget_failure();
         self.unsettle();
     }
 
@@ -323,7 +351,12 @@ impl SoftGroup {
 
     /// Whether another assignor than this one computed the target.
     pub(crate) fn is_switched(&self, assignor: &str) -> bool {
-        self.assignor.as_deref().is_some_and(|before| before != assignor)
+        self.assignor.is_some() && self.assignor != place_of_assignor(assignor)
+    }
+
+    /// The assignor of this place has computed the target.
+    pub(crate) const fn keep_assignor(&mut self, place: Option<u8>) {
+        self.assignor = place;
     }
 
     /// The group's settings changed.
@@ -333,22 +366,21 @@ impl SoftGroup {
     }
 
     /// The first member that asked the whole application to stop.
-    pub(crate) const fn shutdown_requested_by(&self) -> Option<&MemberId> {
-        self.shutdown_requested_by.as_ref()
+    pub(crate) fn shutdown_requested_by(&self) -> Option<&MemberId> {
+        self.rare.as_ref()?.shutdown_requested_by.as_ref()
     }
 
     /// This member asks the whole application to stop.
     pub(crate) fn request_shutdown(&mut self, member_id: &MemberId) {
-        if self.shutdown_requested_by.is_none() {
-            self.shutdown_requested_by = Some(member_id.clone());
+        if self.shutdown_requested_by().is_none() {
+            self.rare.get_or_insert_default().shutdown_requested_by = Some(member_id.clone());
             self.unsettle();
         }
     }
 
     /// Nobody is left who was to stop, or who was refused.
     pub(crate) fn on_last_gone(&mut self) {
-        self.shutdown_requested_by = None;
-        self.failure = None;
+        self.rare = None;
         self.unsettle();
     }
 
@@ -390,6 +422,12 @@ impl SoftGroup {
     pub(crate) fn take_refresh(&mut self) {
         self.refresh = None;
     }
+}
+
+/// The place of an assignor among those that there are.
+pub(crate) fn place_of_assignor(name: &str) -> Option<u8> {
+    let place = built_in::ASSIGNORS.iter().position(|assignor| assignor.name() == name);
+    place.and_then(|place| u8::try_from(place).ok())
 }
 
 impl GroupSoft {

@@ -40,11 +40,16 @@ pub(crate) struct ConfiguredTopology {
     counts: Box<[(TopicName, i32)]>,
     /// The topology with names in place of patterns, if it has any.
     pub(crate) sources: Option<Arc<Topology>>,
-    /// How many topics the patterns stand for.
-    pub(crate) matched: usize,
-    /// What the patterns stand for is not known yet: whatever the group had before, this topology included if its epoch
-    /// is given, goes on.
-    pub(crate) pending: Option<TopologyEpoch>,
+    extent: Extent,
+}
+
+/// What is known of the topics that the patterns stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// So many they are.
+    Known(u32),
+    /// Nothing yet: whatever the group had before, this topology included if its epoch is given, goes on.
+    Pending(TopologyEpoch),
 }
 
 /// One subtopology and the topics that exist.
@@ -65,6 +70,7 @@ impl ConfiguredTopology {
         metadata_hash: i64,
     ) -> Result<Self, StreamsHeartbeatError> {
         let Resolved { topology, matched, unmatched } = resolved;
+        let extent = Extent::Known(u32::try_from(matched).unwrap_or(u32::MAX));
         let (borrowed, sources) = match topology {
             Cow::Borrowed(topology) => (Some(topology), None),
             Cow::Owned(topology) => (None, Some(Arc::new(topology))),
@@ -73,7 +79,7 @@ impl ConfiguredTopology {
         let unusable = |code, detail| Self {
             problem: Some(Box::new(Status { code, detail })),
             sources: sources.clone(),
-            matched,
+            extent,
             ..Self::empty(ids, metadata_hash)
         };
         if let Some(detail) = missing_source_topics(topology, &unmatched, topics) {
@@ -117,8 +123,7 @@ impl ConfiguredTopology {
             numbering: Arc::new(numbering),
             counts: counts.into_iter().collect(),
             sources: sources.clone(),
-            matched,
-            pending: None,
+            extent,
         })
     }
 
@@ -133,27 +138,39 @@ impl ConfiguredTopology {
             numbering: Arc::new(Subtopologies::new(Vec::new()).expect("no subtopologies are sorted and few")),
             counts: Box::default(),
             sources: None,
-            matched: 0,
-            pending: None,
+            extent: Extent::Known(0),
         }
     }
 
     /// A topology whose patterns are still being matched, beside what the group's record says at present.
     pub(crate) fn pending(ids: &SubtopologyIds, metadata_hash: i64, validated: TopologyEpoch) -> Self {
-        Self { pending: Some(validated), ..Self::empty(ids, metadata_hash) }
+        Self { extent: Extent::Pending(validated), ..Self::empty(ids, metadata_hash) }
+    }
+
+    /// Whether the patterns are still being matched.
+    pub(crate) const fn is_pending(&self) -> bool {
+        matches!(self.extent, Extent::Pending(_))
+    }
+
+    /// How many topics the patterns stand for.
+    pub(crate) const fn matched(&self) -> usize {
+        match self.extent {
+            Extent::Known(count) => count as usize,
+            Extent::Pending(_) => 0,
+        }
     }
 
     /// Whether tasks can run.
     pub(crate) const fn is_ready(&self) -> bool {
-        self.problem.is_none() && self.pending.is_none()
+        self.problem.is_none() && !self.is_pending()
     }
 
     /// The epoch of the topology if tasks can run, or could while nothing else is known.
     pub(crate) const fn validated(&self, epoch: TopologyEpoch) -> TopologyEpoch {
-        match self.pending {
-            Some(validated) => validated,
-            None if self.is_ready() => epoch,
-            None => TopologyEpoch::NONE,
+        match self.extent {
+            Extent::Pending(validated) => validated,
+            Extent::Known(_) if self.is_ready() => epoch,
+            Extent::Known(_) => TopologyEpoch::NONE,
         }
     }
 

@@ -24,7 +24,7 @@ use crate::{
     pace::{self, Pace},
     record::{MemberState, Record},
     reply::{Effect, GroupState, Reply, Status, StatusCode, StreamsHeartbeatError, StreamsHeartbeatReply},
-    soft::{GroupSoft, Link, SoftGroup, SoftMember},
+    soft::{GroupSoft, Link, SoftGroup, SoftMember, place_of_assignor},
     streams::{
         Topology,
         configured::ConfiguredTopology,
@@ -167,7 +167,7 @@ pub(super) fn beat(
     let Configured { topology: configured, is_current } =
         refresh::configure(machine, &soft.groups, with_topology, &mut soft.caches, wanted)?;
     if group.topology.is_none() || is_replaced {
-        let room = machine.check_room_for_matches(configured.matched, soft.caches.matches.of_group(&group_id));
+        let room = machine.check_room_for_matches(configured.matched(), soft.caches.matches.of_group(&group_id));
         room.map_err(|NoRoom(text)| StreamsHeartbeatError::GroupMaxSizeReached(text))?;
     }
     if configured.is_ready() {
@@ -230,7 +230,7 @@ pub(super) fn beat(
         (Some(Tasks::EMPTY), group.assignment_epoch, Some(Delay::InitialRebalance))
     } else if group.assignment_epoch.0 >= epoch.0 {
         (None, group.assignment_epoch, None)
-    } else if configured.pending.is_some() {
+    } else if configured.is_pending() {
         // The last target goes on, unless it is one of a topology that is no more.
         let target = (group.validated_topology_epoch == TopologyEpoch::NONE || is_replaced).then_some(Tasks::EMPTY);
         (target, group.assignment_epoch, Some(Delay::SourcePatterns))
@@ -312,7 +312,7 @@ pub(super) fn beat(
     }
     // Which partitions are where is told when it is known.
     let told_endpoint_epoch =
-        if configured.pending.is_some() { heartbeat.endpoint_information_epoch } else { endpoint_epoch };
+        if configured.is_pending() { heartbeat.endpoint_information_epoch } else { endpoint_epoch };
     let partitions_by_user_endpoint = (told_endpoint_epoch != heartbeat.endpoint_information_epoch)
         .then(|| endpoint_map(group, &configured, replaced.as_ref(), (&member_id, metadata, &progress.assigned)));
     let shutdown_requested_by = (soft_group.and_then(SoftGroup::shutdown_requested_by))
@@ -372,7 +372,7 @@ pub(super) fn beat(
     let is_unknown = is_lost;
     let has_warmups = settings.warmups().num_warmup_replicas > 0 || !progress.assigned.warmup.is_empty();
     let acceptable_lag = settings.acceptable_recovery_lag();
-    let assignor = has_new_target.then(|| settings.assignor_name().into());
+    let assignor = has_new_target.then(|| place_of_assignor(settings.assignor_name()));
     let has_arrived = next.as_ref().is_some_and(|next| next.state == MemberState::Stable);
     let session_timeout_ms = settings.session_timeout_ms();
     let rebalance_timeout_ms = metadata.rebalance_timeout_ms;
@@ -384,7 +384,7 @@ pub(super) fn beat(
     let GroupSoft { groups, timers, creations, caches, .. } = soft;
     let is_long = !is_current && caches.matches.count_of(&topology).is_some();
     if is_current {
-        caches.matches.count(&group_id, configured.matched);
+        caches.matches.count(&group_id, configured.matched());
     }
     let soft_group = match groups.get_mut(&group_id) {
         Some(soft_group) => soft_group,
@@ -421,8 +421,8 @@ pub(super) fn beat(
     if let Some((epoch, step)) = new_step {
         soft_group.keep_step(epoch, &ids, step);
     }
-    if assignor.is_some() {
-        soft_group.assignor = assignor;
+    if let Some(assignor) = assignor {
+        soft_group.keep_assignor(assignor);
     }
     let may_advance = has_warmups && (soft_group.step.is_some() || is_unknown);
     let changes = soft_group.changes();

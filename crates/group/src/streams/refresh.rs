@@ -18,7 +18,7 @@ use crate::{
     machine::GroupMachine,
     record::{AssignmentConfigs, Record, StreamsGroupMetadataValue},
     reply::StreamsHeartbeatError,
-    soft::{GroupSoft, SoftGroup, TopicCaches},
+    soft::{GroupSoft, SoftGroup, TopicCaches, place_of_assignor},
     streams::{
         Topology,
         configured::ConfiguredTopology,
@@ -248,7 +248,7 @@ impl GroupMachine {
             let is_first = soft_group.configured().is_none() && group.metadata_hash == 0;
             let configured = configured.and_then(|configured| {
                 let before = soft.caches.matches.of_group(group_id);
-                let matched = if is_first { configured.topology.matched } else { 0 };
+                let matched = if is_first { configured.topology.matched() } else { 0 };
                 let room = self.check_room_for_matches(matched, before);
                 room.map_err(|NoRoom(text)| StreamsHeartbeatError::GroupMaxSizeReached(text))?;
                 Ok(configured)
@@ -315,7 +315,7 @@ impl GroupMachine {
         };
         if let Some((epoch, step)) = step {
             if is_new {
-                soft_group.assignor = Some(settings.assignor_name().into());
+                soft_group.keep_assignor(place_of_assignor(settings.assignor_name()));
             }
             soft_group.keep_step(epoch, &group.ids, step);
         }
@@ -327,7 +327,7 @@ impl GroupMachine {
         }
         if configures {
             decision.effects.extend(soft.creations.request(now.mono, group_id, &configured.missing));
-            soft.caches.matches.count(group_id, configured.matched);
+            soft.caches.matches.count(group_id, configured.matched());
             soft_group.keep_configured(configured);
         }
         decision.records = records;
