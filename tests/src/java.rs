@@ -20,7 +20,7 @@ pub fn own_program(name: &str) -> Command {
 }
 
 /// The same on the clients of this release of Apache Kafka.
-pub(crate) fn own_program_on(release: &str, name: &str) -> Command {
+pub fn own_program_on(release: &str, name: &str) -> Command {
     jvm_on(&format!("riparian.{name}"), "256m", "log4j2.properties", &class_path_of(release))
 }
 

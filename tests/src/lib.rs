@@ -25,7 +25,7 @@ mod word_count;
 pub use direct::{create_topics, set_group_configs};
 pub use environment::{Against, against, jars, java, kcat, paths, peer_jars, python, riparian_binary, valgrind};
 pub use http::{HttpAnswer, Scrape, http_get};
-pub use java::{Tool, java_program, own_program};
+pub use java::{Tool, java_program, own_program, own_program_on};
 pub use process::{Finished, Program};
 pub use proxy::LossyProxy;
 pub use queue::unread;

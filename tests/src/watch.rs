@@ -43,6 +43,10 @@ pub struct MemberView {
     pub epoch: i32,
     /// The active tasks that it owns.
     pub active: BTreeSet<String>,
+    /// The tasks that warm up in it.
+    pub warmup: BTreeSet<String>,
+    /// The active tasks that it shall have in the end.
+    pub target: BTreeSet<String>,
 }
 
 impl GroupView {
@@ -60,6 +64,8 @@ impl GroupView {
                 process_id: member.process_id.clone().into_owned(),
                 epoch: member.member_epoch,
                 active: tasks(&member.assignment.active_tasks),
+                warmup: tasks(&member.assignment.warmup_tasks),
+                target: tasks(&member.target_assignment.active_tasks),
             };
             (member.member_id.clone().into_owned(), view)
         });
@@ -72,16 +78,19 @@ impl GroupView {
         of_client.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Whether it is stable with so many members, which own so many tasks.
+    /// Whether it is stable with so many members, which own so many tasks, each where it shall be in the end.
     pub fn is_settled(&self, members: usize, tasks: usize) -> bool {
         let active: usize = self.members.values().map(|member| member.active.len()).sum();
-        self.state == "Stable" && self.members.len() == members && active == tasks
+        let has_arrived = |member: &MemberView| member.active == member.target && member.warmup.is_empty();
+        let members_arrived = self.members.len() == members && self.members.values().all(has_arrived);
+        self.state == "Stable" && active == tasks && members_arrived
     }
 
     fn shown(&self) -> String {
         let member = |(id, member): (&String, &MemberView)| {
             let active: Vec<&str> = member.active.iter().map(String::as_str).collect();
-            format!("{} {id} at {} [{}]", member.client_id, member.epoch, active.join(" "))
+            let warmup: Vec<&str> = member.warmup.iter().map(String::as_str).collect();
+            format!("{} {id} at {} [{} | {}]", member.client_id, member.epoch, active.join(" "), warmup.join(" "))
         };
         let members: Vec<String> = self.members.iter().map(member).collect();
         format!("{} {}: {}", self.state, self.epoch, members.join("; "))

@@ -78,6 +78,7 @@ const OURS_ONLY: &[&str] = &[
     "rebalance",
     "startup",
     "swarm",
+    "warmups",
 ];
 
 /// Suites that wait for clients and clocks most of the time, or need nothing but a processor, and measure nothing; the
