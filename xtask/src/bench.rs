@@ -9,7 +9,7 @@ use crate::shell::{self, Scratch};
 use crate::{ci, setup};
 
 /// In the order in which they run.
-const NAMES: &[&str] = &["start", "heartbeat", "storm", "groups", "data", "sync", "wordcount", "leave"];
+const NAMES: &[&str] = &["start", "heartbeat", "storm", "groups", "data", "sync", "wordcount", "leave", "assignor"];
 
 #[derive(Args)]
 pub(crate) struct Options {

@@ -1,5 +1,6 @@
 //! The benchmarks: what each does with the servers, and what it wants to find.
 
+mod assignor;
 mod data;
 mod groups;
 mod heartbeat;
@@ -27,6 +28,7 @@ pub(crate) enum Benchmark {
     Sync,
     Wordcount,
     Leave,
+    Assignor,
 }
 
 /// What is asked for.
@@ -39,8 +41,17 @@ pub(crate) struct Plan {
 }
 
 impl Benchmark {
-    pub(crate) const ALL: [Self; 8] =
-        [Self::Start, Self::Heartbeat, Self::Storm, Self::Groups, Self::Data, Self::Sync, Self::Wordcount, Self::Leave];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Start,
+        Self::Heartbeat,
+        Self::Storm,
+        Self::Groups,
+        Self::Data,
+        Self::Sync,
+        Self::Wordcount,
+        Self::Leave,
+        Self::Assignor,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -52,6 +63,7 @@ impl Benchmark {
             Self::Sync => "sync",
             Self::Wordcount => "wordcount",
             Self::Leave => "leave",
+            Self::Assignor => "assignor",
         }
     }
 
@@ -65,6 +77,7 @@ impl Benchmark {
             Self::Sync => sync::run(plan),
             Self::Wordcount => wordcount::run(plan),
             Self::Leave => leave::run(plan),
+            Self::Assignor => assignor::run(plan),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, fs::File, path::PathBuf, sync::Arc};
 
 use flate2::read::GzDecoder;
 use riparian_assignor::{
-    AssignmentConfig, AssignmentInput, ClientTag, MemberInput, Subtopologies, SubtopologyInput, TaskId, TaskOffset,
-    intern_processes,
+    Assignment, AssignmentConfig, AssignmentInput, ClientTag, MemberInput, Subtopologies, SubtopologyInput, TaskId,
+    TaskOffset, intern_processes,
 };
 use riparian_types::{Offset, PartitionIndex, ProcessId};
 use serde_json::{Map, Value};
@@ -56,6 +56,18 @@ pub(crate) fn read(name: &str) -> AssignmentInput {
             .collect(),
     };
     AssignmentInput { processes, members, subtopologies: Arc::new(subtopologies), config }
+}
+
+/// What somebody else answered, in the output format of the README.
+#[allow(dead_code, reason = "one of the two programs that have this module compares answers")]
+pub(crate) fn assignment(input: &AssignmentInput, members: &Value) -> Assignment {
+    let mut assignment = Assignment::empty(input.members.len());
+    for (member, tasks_of) in std::iter::zip(&input.members, &mut assignment.members) {
+        let answer = &members[member.id.as_str()];
+        tasks_of.active = tasks(&input.subtopologies, &answer["active"]);
+        tasks_of.standby = tasks(&input.subtopologies, &answer["standby"]);
+    }
+    assignment
 }
 
 fn subtopology(value: &Value) -> SubtopologyInput {
