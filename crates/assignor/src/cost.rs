@@ -18,8 +18,8 @@
 //!
 //! # What is known about state
 //!
-//! A task is as large as the largest end offset that a member reports for it, or the largest offset where nobody knows the
-//! end. Of tasks that nobody reports (clients do not report what they run) the average of their subtopology is assumed,
+//! A task is as large as its changelogs are, or where nobody who keeps them says so, as the largest end offset that a member
+//! reports for it, or the largest offset. Of tasks that nobody reports (clients do not report what they run) the average of their subtopology is assumed,
 //! then the average of all, then [`UNKNOWN_SIZE`]. A process that runs a task has nothing to restore, unless it reports
 //! an offset for it, which clients do only while they restore. A standby that reports nothing (clients before 4.4 never
 //! do) counts as caught up; a warm-up that reports nothing has everything before it.
@@ -234,9 +234,16 @@ fn known(reported: &TaskOffset) -> Option<u64> {
 fn sizes(input: &AssignmentInput, stateful: &[bool]) -> Vec<u64> {
     let mut ends: Vec<Option<u64>> = vec![None; stateful.len()];
     let mut furthest: Vec<Option<u64>> = vec![None; stateful.len()];
+    for known in &input.changelogs {
+        ends[known.task.index()] = Some(known.records());
+    }
+    let is_known: Vec<bool> = ends.iter().map(Option::is_some).collect();
     for member in &input.members {
         for (list, largest) in [(&member.task_end_offsets, &mut ends), (&member.task_offsets, &mut furthest)] {
             for reported in list {
+                if is_known[reported.task.index()] {
+                    continue;
+                }
                 let largest = &mut largest[reported.task.index()];
                 *largest = (*largest).max(known(reported));
             }
@@ -301,8 +308,11 @@ fn for_each_source(input: &AssignmentInput, stateful: &[bool], sizes: &[u64], mu
         let process = member.process;
         let mut visit = |task: TaskId, reached: u64| {
             let size = sizes[task.index()];
+            // Offsets count from the beginning of a log, sizes from where it begins now.
+            let end = input.changelogs.binary_search_by_key(&task, |known| known.task);
+            let end = end.map_or(size, |place| input.changelogs[place].end.0.max(0).unsigned_abs());
             if stateful[task.index()] && reached > 0 {
-                visit(task, Source { process, lag: size.saturating_sub(reached) });
+                visit(task, Source { process, lag: end.saturating_sub(reached).min(size) });
             }
         };
         let reports = |task: &TaskId| member.task_offsets.binary_search_by_key(task, |reported| reported.task).is_ok();

@@ -114,6 +114,9 @@ pub enum InvalidInput {
         /// The task.
         task: TaskId,
     },
+    /// What is known of changelogs must ascend by task, and name no task beyond the last.
+    #[error("what is known of changelogs is out of order or of unknown tasks")]
+    UnsortedChangelogs,
     /// There is a limit on active and standby placements together.
     #[error("more than {GROUP_PLACEMENTS_MAX} active and standby tasks")]
     TooManyPlacements,

@@ -19,6 +19,26 @@ pub struct AssignmentInput {
     pub subtopologies: Arc<Subtopologies>,
     /// The group's configuration.
     pub config: AssignmentConfig,
+    /// What whoever keeps the changelogs knows of them, ascending by task; empty: nothing.
+    pub changelogs: Vec<Changelogs>,
+}
+
+/// The changelog partitions of a task, their offsets added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changelogs {
+    /// The task.
+    pub task: TaskId,
+    /// Where they begin.
+    pub start: Offset,
+    /// Where they end.
+    pub end: Offset,
+}
+
+impl Changelogs {
+    /// How many records there are to restore where nothing is; what compaction has removed counts too.
+    pub fn records(&self) -> u64 {
+        self.end.0.saturating_sub(self.start.0).max(0).unsigned_abs()
+    }
 }
 
 /// One member: a stream thread of a process.
@@ -118,6 +138,11 @@ impl AssignmentInput {
             return Err(InvalidInput::TooManyPlacements);
         }
         self.check_processes()?;
+        if self.changelogs.iter().any(|known| known.task.0 >= self.subtopologies.task_count())
+            || !self.changelogs.is_sorted_by_key(|known| known.task)
+        {
+            return Err(InvalidInput::UnsortedChangelogs);
+        }
         self.members.iter().try_for_each(|member| self.check_tasks(member))
     }
 
@@ -198,6 +223,7 @@ mod tests {
             members: vec![MemberInput::new("a".into(), ProcessIndex(1)), MemberInput::new("b".into(), ProcessIndex(0))],
             subtopologies: Subtopologies::new(vec![subtopology]).unwrap().into(),
             config: AssignmentConfig { num_standby_replicas: 9, rack_aware_assignment_tags: vec![] },
+            changelogs: vec![],
         }
     }
 

@@ -211,6 +211,7 @@ mod tests {
             members: vec![member("a", 0), member("b", 0), member("c", 1), member("d", 2)],
             subtopologies: Subtopologies::new(list).unwrap().into(),
             config: AssignmentConfig { num_standby_replicas: 1, rack_aware_assignment_tags: vec![] },
+            changelogs: vec![],
         }
     }
 

@@ -70,7 +70,7 @@ pub use balanced::BalancedTaskAssignor;
 pub use cost::{Cost, CostModel};
 pub use error::{AssignorError, InvalidInput, InvalidSubtopologies};
 pub use index::{MemberIndex, ProcessIndex, SubtopologyIndex, TaskId};
-pub use input::{AssignmentConfig, AssignmentInput, ClientTag, MemberInput, TaskOffset, intern_processes};
+pub use input::{AssignmentConfig, AssignmentInput, Changelogs, ClientTag, MemberInput, TaskOffset, intern_processes};
 pub use optimal::OptimalTaskAssignor;
 pub use refine::{Stage, Staged, Step, StepMember, WarmupConfig, WarmupSupport, refine};
 pub use sticky::StickyTaskAssignor;

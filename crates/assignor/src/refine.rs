@@ -7,7 +7,7 @@
 //! For each stateful task that is not where the target wants it, [`refine`] decides:
 //!
 //! * **granted**: the target's owner gets it now, because its process has a copy that has caught up, or is the process
-//!   that runs it; because nobody else could run it any better; or because the owner's client cannot report how far a
+//!   that runs it; because the whole state is no more than a copy may lack; because nobody else could run it any better; or because the owner's client cannot report how far a
 //!   warm-up is (before 4.4, heartbeats of version 0).
 //! * **staged**: whoever has it keeps it (or, if nobody does, who has a copy that has caught up gets it), and the target's
 //!   owner gets a warm-up as far as the number of warm-ups allows. A standby that it has already serves as well.
@@ -149,6 +149,8 @@ struct Index<'a> {
     member_counts: Vec<u32>,
     /// Whether each member restores an active task now.
     restoring: Vec<bool>,
+    /// Whether all there is of each task is no more than what a copy may lack.
+    is_small: Vec<bool>,
 }
 
 /// What was decided so far.
@@ -173,9 +175,14 @@ impl<'a> Index<'a> {
             loads: vec![0; input.processes.len()],
             member_counts: vec![0; input.processes.len()],
             restoring: vec![false; input.members.len()],
+            is_small: vec![false; task_count],
             is_stateful,
             input,
         };
+        let acceptable = config.acceptable_recovery_lag.max(0).unsigned_abs();
+        for known in &input.changelogs {
+            index.is_small[known.task.index()] = known.records() <= acceptable;
+        }
         for (place, tasks) in target.members.iter().enumerate() {
             tasks.active.iter().for_each(|task| index.owners[task.index()] = Some(MemberIndex::at(place)));
             tasks.standby.iter().for_each(|task| index.standbys[task.index()].push(MemberIndex::at(place)));
@@ -263,6 +270,7 @@ impl<'a> Index<'a> {
         let copy = self.copy_on(process, task);
         let is_ready = holder.is_some_and(|(holder, _)| self.process(holder) == process)
             || copy.is_some_and(|copy| copy.is_caught_up)
+            || self.is_small[task.index()]
             || support[owner.index()] == WarmupSupport::None;
         let current = match holder {
             _ if is_ready => None,

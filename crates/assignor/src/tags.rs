@@ -111,6 +111,7 @@ mod tests {
                 num_standby_replicas: 1,
                 rack_aware_assignment_tags: keys.iter().map(|&key| key.into()).collect(),
             },
+            changelogs: vec![],
         })
     }
 

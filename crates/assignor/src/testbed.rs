@@ -149,7 +149,13 @@ impl Group {
             num_standby_replicas: self.num_standby_replicas,
             rack_aware_assignment_tags: self.tags.clone(),
         };
-        AssignmentInput { processes, members, subtopologies: Arc::clone(&self.subtopologies), config }
+        AssignmentInput {
+            processes,
+            members,
+            subtopologies: Arc::clone(&self.subtopologies),
+            config,
+            changelogs: vec![],
+        }
     }
 
     /// What a 4.4 client reports: of its standbys how far they are and how far there is to go, of what nobody in its

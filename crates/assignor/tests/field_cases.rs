@@ -41,6 +41,7 @@ fn input(subtopologies: &[(u32, bool)], num_standby_replicas: u32, mut members: 
         members: members.collect(),
         subtopologies: Subtopologies::new(list.collect()).unwrap().into(),
         config: AssignmentConfig { num_standby_replicas, rack_aware_assignment_tags: vec![] },
+        changelogs: vec![],
     }
 }
 

@@ -97,6 +97,7 @@ impl BrokerConfig {
             heartbeats_per_second: properties.int("riparian.fast.rebalance.heartbeats.per.second"),
             fence_restarted_processes: properties.bool("riparian.fence.restarted.processes"),
             replace_topology: properties.bool("riparian.topology.replace"),
+            changelogs: riparian_group::config::Changelogs::default(),
             hand_out_warmups: properties.bool("riparian.warmups"),
             ask_descriptions: properties.bool("riparian.topology.description"),
             resolve_patterns: properties.bool("riparian.topology.patterns"),

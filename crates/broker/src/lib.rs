@@ -65,7 +65,7 @@ pub struct Broker {
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) logs: Arc<Logs>,
     /// By topic name: the partitions, by index.
-    pub(crate) partitions: DashMap<TopicName, Arc<[Arc<Partition>]>>,
+    pub(crate) partitions: Arc<Partitions>,
     pub(crate) metadata: Host<MetadataMachine>,
     image: RwLock<cluster::Published>,
     pub(crate) groups: Vec<Host<GroupMachine>>,
@@ -79,6 +79,9 @@ pub struct Broker {
     pub(crate) peer_lines: lines::PeerLines,
     myself: Weak<Self>,
 }
+
+/// By topic name: the partitions, by index.
+pub(crate) type Partitions = DashMap<TopicName, Arc<[Arc<Partition>]>>;
 
 /// What a timer wakes.
 pub(crate) enum Wake {

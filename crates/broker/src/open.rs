@@ -8,8 +8,7 @@ use std::{
     },
 };
 
-use dashmap::DashMap;
-use riparian_group::{GroupMachine, GroupSoft};
+use riparian_group::{GroupMachine, GroupSoft, config::Changelogs};
 use riparian_log::{LogConfig, Logs, Unavailable};
 use riparian_metadata::{
     MetadataMachine, Settings, Soft,
@@ -19,7 +18,7 @@ use riparian_metadata::{
 use riparian_types::{Now, PartitionCount, PartitionIndex, Prng, TopicName, Uuid, limits, machine::Waiter, topic};
 
 use crate::{
-    Authorizer, Broker, BrokerConfig, OpenError, Shell, Wake, cluster,
+    Authorizer, Broker, BrokerConfig, OpenError, Partitions, Shell, Wake, cluster,
     config::RequestConfig,
     host::{Host, Hosted},
     lines::PeerLines,
@@ -48,12 +47,13 @@ impl Broker {
         let metadata = metadata_host(&config, &logs, &telemetry)?;
         let mut luck = Prng::new(seed);
         let image = load_metadata(&metadata, &logs, &mut luck, now)?;
-        let groups = group_hosts(&config, &logs, &telemetry, &image)?;
+        let partitions = Arc::new(Partitions::new());
+        let groups = group_hosts(&config, &logs, &partitions, &telemetry, &image)?;
         let broker = Arc::new_cyclic(|myself| Self {
             request_config: RequestConfig::new(&config.properties),
             shell,
             authorizer,
-            partitions: DashMap::new(),
+            partitions,
             image: RwLock::new(cluster::Published { end: metadata.partition().log().end_offset(), image }),
             metadata,
             groups,
@@ -237,13 +237,21 @@ fn load_metadata(
 fn group_hosts(
     config: &BrokerConfig,
     logs: &Arc<Logs>,
+    partitions: &Arc<Partitions>,
     telemetry: &Arc<Telemetry>,
     image: &riparian_metadata::MetadataImage,
 ) -> Result<Vec<Host<GroupMachine>>, OpenError> {
     let name = TopicName::from(topic::CONSUMER_OFFSETS);
     let (id, PartitionCount(count)) =
         image.topic(&name).map_or((Uuid::ZERO, PartitionCount(0)), |topic| (topic.id, topic.partitions));
-    let group_config = Arc::new(config.group(telemetry.groups().clone()));
+    let mut group_config = config.group(telemetry.groups().clone());
+    let partitions = Arc::clone(partitions);
+    group_config.changelogs = Changelogs::new(Arc::new(move |topic| {
+        let partitions = partitions.get(topic)?;
+        let ends = partitions.iter().map(|partition| (partition.log().start_offset(), partition.log().durable_end()));
+        Some(ends.collect())
+    }));
+    let group_config = Arc::new(group_config);
     let hosts = (0..count).map(|index| {
         let number = usize::try_from(index).unwrap_or(0);
         let partition = open_partition(logs, &name, id, PartitionIndex(index), Owner::Groups(number))?;

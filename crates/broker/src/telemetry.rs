@@ -373,7 +373,7 @@ impl Broker {
     /// How many partitions of clients' topics there are, how many of them are offline, and the bytes of their logs.
     pub fn client_logs(&self) -> ClientLogs {
         let mut logs = ClientLogs::default();
-        for entry in &self.partitions {
+        for entry in self.partitions.iter() {
             for partition in entry.value().iter().filter(|partition| partition.owner == Owner::Clients) {
                 let log = partition.log();
                 logs.partitions += 1;

@@ -75,6 +75,7 @@ fn config() -> GroupConfig {
         fence_restarted_processes: true,
         replace_topology: false,
         resolve_patterns: false,
+        changelogs: Default::default(),
         hand_out_warmups: false,
         ask_descriptions: false,
         heartbeats_per_second: 2_000,

@@ -100,6 +100,7 @@ fn config(is_hasty: bool, fast_rebalance: bool) -> GroupConfig {
         fence_restarted_processes: true,
         replace_topology: true,
         resolve_patterns: true,
+        changelogs: Default::default(),
         hand_out_warmups: true,
         ask_descriptions: true,
         heartbeats_per_second: 2_000,

@@ -2,13 +2,43 @@
 
 use alloc::{
     string::{String, ToString},
+    sync::Arc,
     vec::Vec,
 };
 
 use riparian_assignor::WarmupConfig;
-use riparian_types::HashSeed;
+use riparian_types::{HashSeed, Offset, TopicName};
 
 use crate::{limits::GroupLimits, record::AssignmentConfigs, telemetry::GroupTelemetry};
+
+/// What whoever keeps the topics knows of their logs: of each partition of a topic where its log begins and where it ends;
+/// `None` if there is no such topic. It is asked while something is decided, so it must answer at once.
+pub type LogEnds = dyn Fn(&TopicName) -> Option<Vec<(Offset, Offset)>> + Send + Sync;
+
+/// Where the machine learns how much state tasks have; by default nowhere.
+#[derive(Clone, Default)]
+pub struct Changelogs(Option<Arc<LogEnds>>);
+
+impl Changelogs {
+    /// Asks this.
+    pub fn new(ends: Arc<LogEnds>) -> Self {
+        Self(Some(ends))
+    }
+
+    pub(crate) fn ends(&self, topic: &TopicName) -> Option<Vec<(Offset, Offset)>> {
+        self.0.as_ref().and_then(|ends| ends(topic))
+    }
+
+    pub(crate) const fn is_known(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+impl core::fmt::Debug for Changelogs {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Changelogs").field("is_known", &self.is_known()).finish()
+    }
+}
 
 /// The server's settings (`group.streams.*`, `group.*` of classic groups, `offsets.*`), fixed while it runs. Times in
 /// milliseconds.
@@ -78,6 +108,8 @@ pub struct GroupConfig {
     pub replace_topology: bool,
     /// `riparian.topology.patterns`: source topics may be given by patterns.
     pub resolve_patterns: bool,
+    /// How large the state of tasks is.
+    pub changelogs: Changelogs,
     /// `riparian.warmups`: tasks whose state is elsewhere warm up before they move.
     pub hand_out_warmups: bool,
     /// `riparian.topology.description`: members are asked to describe their topologies.

@@ -4,7 +4,7 @@ use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::num::NonZeroU64;
 
 use riparian_assignor::{WarmupSupport, built_in};
-use riparian_types::{AssignmentEpoch, GroupId, LookupMap, MemberEpoch, MemberId, MonoMillis, Offset, TopicsView};
+use riparian_types::{GroupId, LookupMap, MemberEpoch, MemberId, MonoMillis, Offset, TopicsView};
 
 use crate::{
     classic::group::LiveGroup,
@@ -72,8 +72,8 @@ pub(crate) struct SoftGroup {
     refresh: Option<MonoMillis>,
     /// How often something changed that the answer to a heartbeat may depend on.
     changes: u32,
-    /// Of which assignment epoch the step to the target is known.
-    pub(crate) step_epoch: AssignmentEpoch,
+    /// Whether the step to the target is known; it is not after the machine was loaded.
+    pub(crate) is_step_known: bool,
     /// That step; `None`: it is the target.
     pub(crate) step: Option<Box<WarmupStep>>,
     /// The assignor that computed the target, if that was since the machine was loaded; there may be many groups, so it

@@ -34,6 +34,7 @@ fn group(processes: &[u32]) -> AssignmentInput {
             .collect(),
         subtopologies: Subtopologies::new(vec![subtopology]).unwrap().into(),
         config: AssignmentConfig { num_standby_replicas: 0, rack_aware_assignment_tags: vec![] },
+        changelogs: vec![],
     }
 }
 

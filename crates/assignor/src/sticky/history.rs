@@ -110,6 +110,7 @@ mod tests {
             members,
             subtopologies: Subtopologies::new(vec![subtopology]).unwrap().into(),
             config: AssignmentConfig { num_standby_replicas: 1, rack_aware_assignment_tags: vec![] },
+            changelogs: vec![],
         })
     }
 

@@ -134,6 +134,7 @@ mod tests {
             members: vec![member("a", 0), member("b", 0), member("c", 1), member("d", 2)],
             subtopologies: Subtopologies::new(vec![subtopology]).unwrap().into(),
             config: AssignmentConfig { num_standby_replicas: 0, rack_aware_assignment_tags: vec![] },
+            changelogs: vec![],
         });
         let mut tasks = (0..).map(TaskId);
         for (member, load) in (0..).zip(loads) {

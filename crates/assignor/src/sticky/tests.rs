@@ -29,6 +29,7 @@ fn input(stateful_count: u32, stateless_count: u32, num_standby_replicas: u32, m
         members,
         subtopologies: Subtopologies::new(list).unwrap().into(),
         config: AssignmentConfig { num_standby_replicas, rack_aware_assignment_tags: vec![] },
+        changelogs: vec![],
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn read(name: &str) -> AssignmentInput {
             .map(|key| text(key).into())
             .collect(),
     };
-    AssignmentInput { processes, members, subtopologies: Arc::new(subtopologies), config }
+    AssignmentInput { processes, members, subtopologies: Arc::new(subtopologies), config, changelogs: vec![] }
 }
 
 /// What somebody else answered, in the output format of the README.

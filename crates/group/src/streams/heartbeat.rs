@@ -222,6 +222,8 @@ pub(super) fn beat(
         assignor_name: settings.assignor_name(),
         configs: &configs,
         warmups: settings.warmups(),
+        topology: &topology,
+        changelogs: &machine.config.changelogs,
         telemetry: &machine.config.telemetry,
     };
     let mut wait_ms = None;
@@ -248,7 +250,7 @@ pub(super) fn beat(
         target::records(&input, &group_id, &targets, epoch, now.wall, &mut records);
         let target = targets.remove(&member_id).unwrap_or_default();
         let own = step.slices.get(&member_id).cloned().unwrap_or(target);
-        new_step = Some((AssignmentEpoch(epoch.0), step));
+        new_step = Some(step);
         (Some(own), AssignmentEpoch(epoch.0), None)
     };
     let stored_id = replaced.as_ref().unwrap_or(&member_id);
@@ -261,7 +263,7 @@ pub(super) fn beat(
         // A restart has lost the step. If those who have arrived at it have something else than what can be told of it
         // now, all must walk to another one: the timer sees to that, and nobody moves before.
         let step = target::next_step(&input);
-        new_step = step.agrees_with(group).then_some((assignment_epoch, step));
+        new_step = step.agrees_with(group).then_some(step);
     }
     let is_lost = matches!(known_step, Known::Nothing) && new_step.is_none() && new_target.is_none();
 
@@ -280,7 +282,7 @@ pub(super) fn beat(
             Some(target) => Cow::Owned(target),
             None => {
                 let of_step = match (&new_step, &known_step) {
-                    (Some((_, step)), _) => step.slices.get(&member_id),
+                    (Some(step), _) => step.slices.get(&member_id),
                     (None, Known::Staged(step)) => step.slice(stored_id),
                     (None, _) => None,
                 };
@@ -418,8 +420,8 @@ pub(super) fn beat(
         soft_group.remove_member(timers, &group_id, replaced);
         soft_group.rename_in_step(replaced, &member_id);
     }
-    if let Some((epoch, step)) = new_step {
-        soft_group.keep_step(epoch, &ids, step);
+    if let Some(step) = new_step {
+        soft_group.keep_step(&ids, step);
     }
     if let Some(assignor) = assignor {
         soft_group.keep_assignor(assignor);

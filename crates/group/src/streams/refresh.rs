@@ -7,7 +7,7 @@
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 
 use riparian_types::{
-    AssignmentEpoch, GroupEpoch, GroupId, MonoMillis, Now, TopicsView, TopologyEpoch,
+    GroupEpoch, GroupId, MonoMillis, Now, TopicsView, TopologyEpoch,
     machine::Decision,
     planted::{self, Bug},
 };
@@ -294,6 +294,8 @@ impl GroupMachine {
             assignor_name: settings.assignor_name(),
             configs: &configs,
             warmups: settings.warmups(),
+            topology,
+            changelogs: &self.config.changelogs,
             telemetry: &self.config.telemetry,
         };
         let is_new = epoch.0 > group.assignment_epoch.0;
@@ -307,17 +309,17 @@ impl GroupMachine {
                 None => {
                     let Ok(plan) = target::compute(&input) else { return decision };
                     target::records(&input, group_id, &plan.targets, epoch, now.wall, &mut records);
-                    Some((AssignmentEpoch(epoch.0), plan.step))
+                    Some(plan.step)
                 }
             }
         } else {
             warmup::advance(&input, group_id, soft_group, &mut records)
         };
-        if let Some((epoch, step)) = step {
+        if let Some(step) = step {
             if is_new {
                 soft_group.keep_assignor(place_of_assignor(settings.assignor_name()));
             }
-            soft_group.keep_step(epoch, &group.ids, step);
+            soft_group.keep_step(&group.ids, step);
         }
         if let Some(wait_ms) = wait {
             soft_group.arm_refresh(&mut soft.timers, now.mono.plus_ms(wait_ms), group_id);

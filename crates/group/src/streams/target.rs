@@ -3,18 +3,18 @@
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
 use riparian_assignor::{
-    Assignment, AssignmentConfig, AssignmentInput, ClientTag, MemberAssignment, MemberInput, TaskId, WarmupConfig,
-    WarmupSupport, assign_checked, built_in, intern_processes, refine,
+    Assignment, AssignmentConfig, AssignmentInput, ClientTag, MemberAssignment, MemberInput, SubtopologyIndex, TaskId,
+    WarmupConfig, WarmupSupport, assign_checked, built_in, intern_processes, refine,
 };
-use riparian_types::{AssignmentEpoch, GroupEpoch, GroupId, LookupMap, MemberId, WallMillis};
+use riparian_types::{AssignmentEpoch, GroupEpoch, GroupId, LookupMap, MemberId, Offset, WallMillis};
 
 use crate::{
-    config::{NUM_STANDBY_REPLICAS, RACK_AWARE_ASSIGNMENT_TAGS},
+    config::{Changelogs, NUM_STANDBY_REPLICAS, RACK_AWARE_ASSIGNMENT_TAGS},
     record::{Record, StreamsMemberMetadataValue, StreamsTargetMetadataValue},
     reply::StreamsHeartbeatError,
     soft::SoftMember,
     streams::{
-        TaskOffset,
+        TaskOffset, Topology,
         configured::ConfiguredTopology,
         group::{Progress, StreamsGroup},
     },
@@ -46,6 +46,9 @@ pub(crate) struct TargetInput<'a> {
     /// As stored with the group.
     pub(super) configs: &'a [(String, String)],
     pub(super) warmups: WarmupConfig,
+    /// The group's, or the one that it will have.
+    pub(super) topology: &'a Topology,
+    pub(super) changelogs: &'a Changelogs,
     pub(super) telemetry: &'a GroupTelemetry,
 }
 
@@ -145,7 +148,36 @@ impl<'a> TargetInput<'a> {
             members: members.iter().zip(indexes).map(describe).collect(),
             subtopologies: Arc::clone(&self.configured.numbering),
             config: self.assignment_config(),
+            changelogs: self.changelogs(),
         }
+    }
+
+    /// What is known of the state of tasks.
+    fn changelogs(&self) -> Vec<riparian_assignor::Changelogs> {
+        let mut known = Vec::new();
+        if !self.changelogs.is_known() {
+            return known;
+        }
+        for subtopology in &self.topology.subtopologies {
+            let Some(index) = self.ids.find(&subtopology.id).and_then(|index| u32::try_from(index).ok()) else {
+                continue;
+            };
+            let topics = subtopology.state_changelog_topics.iter().map(|topic| self.changelogs.ends(&topic.name));
+            let Some(topics) = topics.collect::<Option<Vec<_>>>().filter(|topics| !topics.is_empty()) else { continue };
+            for (partition, task) in (self.configured.numbering.tasks(SubtopologyIndex(index))).enumerate() {
+                let sum = topics.iter().try_fold((0i64, 0i64), |(start, end), ends| {
+                    let (from, to) = ends.get(partition)?;
+                    Some((start.saturating_add(from.0), end.saturating_add(to.0)))
+                });
+                known.extend(sum.map(|(start, end)| riparian_assignor::Changelogs {
+                    task,
+                    start: Offset(start),
+                    end: Offset(end),
+                }));
+            }
+        }
+        known.sort_by_key(|changelogs| changelogs.task);
+        known
     }
 
     fn step(&self, members: &[Listed<'a>], input: &AssignmentInput, target: &Assignment) -> StepParts {

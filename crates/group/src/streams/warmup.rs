@@ -55,16 +55,16 @@ impl SoftGroup {
     /// The step of the group's assignment epoch.
     pub(super) fn step_of(&self, group: &StreamsGroup) -> Known<'_> {
         match &self.step {
-            _ if self.step_epoch != group.assignment_epoch => Known::Nothing,
+            _ if !self.is_step_known && group.assignment_epoch.0 > 0 => Known::Nothing,
             None => Known::Target,
             Some(step) if step.ids == group.ids => Known::Staged(step),
             Some(_) => Known::Nothing,
         }
     }
 
-    /// Keeps the step of an assignment epoch.
-    pub(super) fn keep_step(&mut self, epoch: AssignmentEpoch, ids: &SubtopologyIds, parts: StepParts) {
-        self.step_epoch = epoch;
+    /// Keeps the step of the assignment epoch that the group has or gets now.
+    pub(super) fn keep_step(&mut self, ids: &SubtopologyIds, parts: StepParts) {
+        self.is_step_known = true;
         self.step = (!parts.staged.is_empty()).then(|| Box::new(WarmupStep { ids: ids.clone(), slices: parts.slices }));
     }
 
@@ -97,7 +97,7 @@ pub(super) fn advance(
     group_id: &GroupId,
     soft_group: &SoftGroup,
     records: &mut alloc::vec::Vec<Record>,
-) -> Option<(AssignmentEpoch, StepParts)> {
+) -> Option<StepParts> {
     let group = input.group;
     match soft_group.step_of(group) {
         Known::Target => return None,
@@ -106,7 +106,7 @@ pub(super) fn advance(
     }
     let parts = target::next_step(input);
     if parts.agrees_with(group) {
-        return Some((group.assignment_epoch, parts));
+        return Some(parts);
     }
     let epoch = GroupEpoch(group.epoch.0.saturating_add(1));
     records.push(Record::StreamsGroupMetadata(group_id.clone(), Some(group.metadata_at(epoch))));
@@ -116,5 +116,5 @@ pub(super) fn advance(
         assignment_timestamp: group.assignment_timestamp,
     };
     records.push(Record::StreamsTargetMetadata(group_id.clone(), Some(value)));
-    Some((AssignmentEpoch(epoch.0), parts))
+    Some(parts)
 }

@@ -66,6 +66,7 @@ pub(crate) fn config() -> GroupConfig {
         fence_restarted_processes: true,
         replace_topology: true,
         resolve_patterns: true,
+        changelogs: Default::default(),
         hand_out_warmups: false,
         ask_descriptions: false,
         heartbeats_per_second: 2_000,

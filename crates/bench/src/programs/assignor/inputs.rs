@@ -38,6 +38,7 @@ fn fresh(subtopology_count: u32) -> AssignmentInput {
         members: indexes.into_iter().enumerate().map(member).collect(),
         subtopologies: Arc::new(Subtopologies::new(list.collect()).expect("the ids are sorted")),
         config: AssignmentConfig { num_standby_replicas: 1, rack_aware_assignment_tags: vec![] },
+        changelogs: vec![],
     }
 }
 
