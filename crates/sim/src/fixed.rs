@@ -13,4 +13,5 @@ pub const FIXED_SEEDS: &[(u64, Groups)] = &[
     (1796013857276069, Groups::Mixed),
     (1796013857285064, Groups::Mixed),
     (1796013857296296, Groups::Mixed),
+    (20363, Groups::Mixed),
 ];

@@ -109,7 +109,7 @@ impl Options {
         }
     }
 
-    fn members_total(&self) -> u64 {
+    pub(crate) fn members_total(&self) -> u64 {
         let streams: u64 = self.groups.iter().map(|group| group.members).sum();
         streams + self.classic.iter().map(|group| group.members).sum::<u64>()
     }
