@@ -135,7 +135,7 @@ public final class KafkaSticky {
 
         private Map<String, Set<Integer>> tasks(JsonNode node) {
             Map<String, Set<Integer>> tasks = new LinkedHashMap<>();
-            node.fields().forEachRemaining(entry -> {
+            node.properties().forEach(entry -> {
                 List<Integer> list = new ArrayList<>();
                 entry.getValue().forEach(partition -> list.add(partition.asInt()));
                 Collections.shuffle(list, random);
@@ -146,9 +146,9 @@ public final class KafkaSticky {
 
         private Map<String, Map<Integer, Long>> offsets(JsonNode node) {
             Map<String, Map<Integer, Long>> offsets = new LinkedHashMap<>();
-            node.fields().forEachRemaining(entry -> {
+            node.properties().forEach(entry -> {
                 Map<Integer, Long> of = new LinkedHashMap<>();
-                entry.getValue().fields().forEachRemaining(offset ->
+                entry.getValue().properties().forEach(offset ->
                         of.put(Integer.parseInt(offset.getKey()), offset.getValue().asLong()));
                 offsets.put(entry.getKey(), shuffled(of));
             });

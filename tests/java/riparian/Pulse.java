@@ -23,7 +23,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *
  * <p>Standard input may say {@code fill N} (sent once to each partition; {@code filled} tells when all have answered),
  * {@code mark} (pauses are counted from now on, {@code marked}) and {@code pauses} ({@code pauses P0 P1 ...}: the longest of
- * each partition since the mark in milliseconds, one that still lasts included).
+ * each partition since the mark in milliseconds, told once each partition has answered to what was sent after the question).
  */
 public final class Pulse {
     private Pulse() {}
@@ -31,6 +31,9 @@ public final class Pulse {
     private static int filled;
     private static long[] last;
     private static long[] longest;
+    /** The number of the last message to each partition, and of the last that was answered. */
+    private static long sent;
+    private static long[] answered;
 
     public static void main(String[] args) throws Exception {
         Options options = new Options(args);
@@ -38,6 +41,7 @@ public final class Pulse {
         long interval = options.number("interval-ms", 50);
         last = new long[partitions];
         longest = new long[partitions];
+        answered = new long[partitions];
         Arrays.fill(last, System.nanoTime());
 
         Properties config = new Properties();
@@ -74,11 +78,14 @@ public final class Pulse {
         }
     }
 
-    private static synchronized String pauses() {
+    private static synchronized String pauses() throws InterruptedException {
+        long asked = sent + 1;
+        while (Arrays.stream(answered).anyMatch(number -> number < asked)) {
+            Pulse.class.wait();
+        }
         StringBuilder text = new StringBuilder("pauses");
         for (int partition = 0; partition < last.length; partition++) {
-            long open = (System.nanoTime() - last[partition]) / 1_000_000;
-            text.append(' ').append(Math.max(longest[partition], open));
+            text.append(' ').append(longest[partition]);
         }
         return text.toString();
     }
@@ -87,6 +94,9 @@ public final class Pulse {
             KafkaProducer<String, String> producer, String topic, int partitions, long interval, AtomicBoolean beats) {
         for (long beat = 0; ; beat++) {
             java.util.concurrent.locks.LockSupport.parkNanos(interval * 1_000_000);
+            synchronized (Pulse.class) {
+                sent = beat;
+            }
             for (int partition = 0; partition < partitions && beats.get(); partition++) {
                 producer.send(new ProducerRecord<>(topic, partition, "", "beat " + beat));
             }
@@ -122,11 +132,14 @@ public final class Pulse {
             return;
         }
         if (!answer.value().endsWith(" in stock")) {
-            say("error partition " + answer.partition() + " answers " + answer.value());
+            say("error partition " + answer.key() + " answers " + answer.value());
         }
+        int partition = Integer.parseInt(answer.key());
         long now = System.nanoTime();
-        longest[answer.partition()] = Math.max(longest[answer.partition()], (now - last[answer.partition()]) / 1_000_000);
-        last[answer.partition()] = now;
+        longest[partition] = Math.max(longest[partition], (now - last[partition]) / 1_000_000);
+        last[partition] = now;
+        answered[partition] = Long.parseLong(answer.value().split(" ")[1]);
+        Pulse.class.notifyAll();
     }
 
     private static synchronized void say(String line) {
