@@ -17,6 +17,7 @@
 //!
 //! What is not known counts as not caught up, and a task without a report as running: after a restart of the server, until
 //! members have reported, nothing that runs is taken from anybody.
+//! A task that restores counts as running as soon as it lacks no more than a copy may.
 
 use alloc::{vec, vec::Vec};
 use core::cmp::Reverse;
@@ -180,8 +181,10 @@ impl<'a> Index<'a> {
             input,
         };
         let acceptable = config.acceptable_recovery_lag.max(0).unsigned_abs();
+        let mut ends = vec![None; task_count];
         for known in &input.changelogs {
             index.is_small[known.task.index()] = known.records() <= acceptable;
+            ends[known.task.index()] = Some(known.end);
         }
         for (place, tasks) in target.members.iter().enumerate() {
             tasks.active.iter().for_each(|task| index.owners[task.index()] = Some(MemberIndex::at(place)));
@@ -193,10 +196,13 @@ impl<'a> Index<'a> {
             let process = member.process.index();
             index.member_counts[process] += 1;
             for &task in member.active.iter().filter(|task| index.is_stateful[task.index()]) {
-                let is_restoring = reported(member, task).is_some();
+                let position = reported(member, task);
+                let is_restoring = position.is_some();
                 index.restoring[place] |= is_restoring;
                 index.loads[process] += 1;
-                let is_hot = !is_restoring || is_caught_up(member, task, config);
+                // Clients don't say where the changelog of an active task ends.
+                let is_near = position.zip(ends[task.index()]).is_some_and(|(at, end)| is_acceptable(at, end, config));
+                let is_hot = !is_restoring || is_near || is_caught_up(member, task, config);
                 index.holders[task.index()] = Some((this, is_hot));
             }
             for (list, role) in [(&member.standby, Role::Standby), (&member.warmup, Role::Warmup)] {
@@ -275,8 +281,8 @@ impl<'a> Index<'a> {
         let current = match holder {
             _ if is_ready => None,
             Some((holder, true)) => Some(holder),
-            None if self.is_on_disk(process, task) => None,
-            _ => self.best_copy(task),
+            // Who has what on its disk is asked last: that looks at all members.
+            _ => self.best_copy(task).filter(|_| holder.is_some() || !self.is_on_disk(process, task)),
         };
         match current {
             Some(current) => moves.staged.push(Staged { task, current, owner: Some(owner), stage: Stage::Parked }),
@@ -422,8 +428,11 @@ fn reported(member: &MemberInput, task: TaskId) -> Option<Offset> {
 fn is_caught_up(member: &MemberInput, task: TaskId, config: &WarmupConfig) -> bool {
     let Ok(place) = member.task_end_offsets.binary_search_by_key(&task, |reported| reported.task) else { return false };
     let end = member.task_end_offsets[place].offset;
-    let lag = reported(member, task).map(|offset| end.0.saturating_sub(offset.0));
-    end != Offset(i64::MAX) && lag.is_some_and(|lag| lag <= config.acceptable_recovery_lag)
+    end != Offset(i64::MAX) && reported(member, task).is_some_and(|position| is_acceptable(position, end, config))
+}
+
+fn is_acceptable(position: Offset, end: Offset, config: &WarmupConfig) -> bool {
+    end.0.saturating_sub(position.0) <= config.acceptable_recovery_lag
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use riparian_types::{Offset, Prng};
 
 use super::{Stage, Step, WarmupConfig, WarmupSupport, refine};
 use crate::{
-    Assignment, AssignmentConfig, AssignmentInput, MemberIndex, MemberInput, ProcessIndex, Subtopologies,
+    Assignment, AssignmentConfig, AssignmentInput, Changelogs, MemberIndex, MemberInput, ProcessIndex, Subtopologies,
     SubtopologyInput, TaskId, TaskOffset, built_in, testbed::Group,
 };
 
@@ -154,6 +154,22 @@ fn who_has_nothing_running_takes_over_from_a_copy_meanwhile() {
     input.members[0].task_offsets[0].offset = Offset(0);
     let step = refine(&input, &target(&[&[0, 1], &[2, 3]]), &[REPORTS; 2], &config(1));
     assert_eq!(show(&step), ["0 1||", "2 3||"]);
+}
+
+/// It had a standby, got the active task, and restores the last records. It does not say where they end.
+#[test]
+fn a_task_that_has_nearly_restored_is_not_begun_anew_elsewhere() {
+    let mut input = group(&[0, 1]);
+    input.members[0].active = tasks(&[0, 1, 2]);
+    input.members[1].active = tasks(&[3]);
+    let target = target(&[&[0, 1], &[2, 3]]);
+    let known = |start, end| Changelogs { task: TaskId(2), start: Offset(start), end: Offset(end) };
+    input.changelogs = vec![known(0, 5000)];
+    report(&mut input.members[0], 2, 4950, None);
+    assert_eq!(show(&refine(&input, &target, &[REPORTS; 2], &config(1))), ["0 1 2||", "3||2"]);
+    // It has only begun: whoever shall have it can begin as well.
+    input.changelogs = vec![known(0, 50_000)];
+    assert_eq!(show(&refine(&input, &target, &[REPORTS; 2], &config(1))), ["0 1||", "2 3||"]);
 }
 
 #[test]
