@@ -400,6 +400,10 @@ impl GroupMachine {
                 let timer = || Timer::Session(group_id.clone(), member_id.clone());
                 member.session.shorten(&mut soft.timers, now.mono, session_timeout_ms, timer);
             }
+            // Warm-ups may be wanted no more, and nobody may ever report again that one has caught up.
+            if group.step.is_some() {
+                group.arm_refresh(&mut soft.timers, now.mono, &group_id);
+            }
         }
         if overrides == GroupOverrides::default() {
             soft.overrides.remove(&group_id);

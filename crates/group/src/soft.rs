@@ -15,8 +15,8 @@ use crate::{
     record::AssignmentConfigs,
     reply::StreamsHeartbeatError,
     streams::{
-        TaskOffset, configured::ConfiguredTopology, description::Asked, matches::Matches, metadata_hash::TopicHashes,
-        settled::Settled, upkeep::Upkeep, warmup::WarmupStep,
+        TaskOffset, configured::ConfiguredTopology, description::Asked, group::StreamsGroup, matches::Matches,
+        metadata_hash::TopicHashes, settled::Settled, upkeep::Upkeep, warmup::WarmupStep,
     },
     telemetry::Lives,
     timers::{Sessions, Timer, Timers},
@@ -213,18 +213,6 @@ impl SoftMember {
         self.offsets.as_ref().map_or(&[], |offsets| &offsets.ends)
     }
 
-    /// Whether any of its copies is nearly complete, by what it reports.
-    pub(crate) fn has_caught_up(&self, acceptable_lag: i64) -> bool {
-        let Some(offsets) = &self.offsets else { return false };
-        let of_task = |end: &TaskOffset| {
-            let position =
-                |other: &&TaskOffset| (&other.subtopology, other.partition) == (&end.subtopology, end.partition);
-            offsets.positions.iter().find(position)
-        };
-        let mut known = offsets.ends.iter().filter(|end| end.offset != Offset(i64::MAX));
-        known.any(|end| of_task(end).is_some_and(|at| end.offset.0.saturating_sub(at.offset.0) <= acceptable_lag))
-    }
-
     /// Keeps what it reports of them; `None`: unchanged.
     pub(crate) fn keep_offsets(&mut self, positions: Option<Vec<TaskOffset>>, ends: Option<Vec<TaskOffset>>) {
         if positions.is_none() && ends.is_none() {
@@ -349,9 +337,10 @@ impl SoftGroup {
         self.assignment_configs = Some(configs);
     }
 
-    /// Whether another assignor than this one computed the target.
-    pub(crate) fn is_switched(&self, assignor: &str) -> bool {
-        self.assignor.is_some() && self.assignor != place_of_assignor(assignor)
+    /// Whether another assignor than this one computed the target, and no other target is due.
+    pub(crate) fn is_switched(&self, group: &StreamsGroup, assignor: &str) -> bool {
+        let is_due = group.epoch.0 > group.assignment_epoch.0;
+        !is_due && self.assignor.is_some() && self.assignor != place_of_assignor(assignor)
     }
 
     /// The assignor of this place has computed the target.

@@ -14,5 +14,6 @@ mod simulation;
 mod telemetry;
 mod topics;
 mod validation;
+mod warmups;
 
 pub(crate) use client::topology;

@@ -220,6 +220,16 @@ impl StreamsGroup {
         self.epoch.0 > self.assignment_epoch.0 || self.unreconciled_count > 0
     }
 
+    /// Whether all but the member that is stored like this have arrived at this epoch, the group's or the next; costs the
+    /// same for every group.
+    pub(super) fn have_others_arrived(&self, stored: Option<&Member>, epoch: AssignmentEpoch) -> bool {
+        if epoch != self.assignment_epoch {
+            return self.members.len() == usize::from(stored.is_some());
+        }
+        let is_on_its_way = |member: &Member| !member.progress.is_reconciled_to(epoch);
+        self.epoch.0 <= epoch.0 && self.unreconciled_count == usize::from(stored.is_some_and(is_on_its_way))
+    }
+
     /// Whether the task is held in this role by a member for which `matches` holds (id, process).
     pub(crate) fn is_held(&self, task: Task, role: Role, matches: impl Fn(&MemberId, &ProcessId) -> bool) -> bool {
         self.holders

@@ -38,7 +38,7 @@ use crate::{
         response::{Delay, Statuses, endpoint_map},
         target::{self, PendingMember, TargetInput},
         validate,
-        warmup::{self, Known},
+        warmup::{self, Known, WarmupStep},
     },
     tasks::{Holdings, Role, SubtopologyIds, Tasks},
     telemetry::GroupLimit,
@@ -191,7 +191,7 @@ pub(super) fn beat(
         None => Cow::Owned(machine.shared_configs(settings.assignment_configs())),
     };
     is_changed |= machine.config.fast_rebalance
-        && soft_group.is_some_and(|soft_group| soft_group.is_switched(settings.assignor_name()));
+        && soft_group.is_some_and(|soft_group| soft_group.is_switched(group, settings.assignor_name()));
     let next_metadata = refresh::next_metadata(group, &topology, &configured, &configs, is_changed);
     let is_changed = next_metadata.is_some();
     let epoch = next_metadata.as_ref().map_or(group.epoch, |metadata| metadata.epoch);
@@ -257,6 +257,7 @@ pub(super) fn beat(
     let known_step = soft_group.map_or(Known::Nothing, |soft_group| soft_group.step_of(group));
     if new_target.is_none()
         && matches!(known_step, Known::Nothing)
+        && !configured.is_pending()
         && settings.warmups().num_warmup_replicas > 0
         && !start.is_reconciled_to(assignment_epoch)
     {
@@ -371,8 +372,10 @@ pub(super) fn beat(
 
     // What is kept in memory of it.
     let has_new_target = new_step.is_some() && assignment_epoch.0 > group.assignment_epoch.0;
-    let is_unknown = is_lost;
+    // Who waits for a target or for topics is looked at when that is over.
     let has_warmups = settings.warmups().num_warmup_replicas > 0 || !progress.assigned.warmup.is_empty();
+    let is_unknown = has_warmups && is_lost && wait_ms.is_none() && !configured.is_pending();
+    let is_last = progress.is_reconciled_to(assignment_epoch) && group.have_others_arrived(member, assignment_epoch);
     let acceptable_lag = settings.acceptable_recovery_lag();
     let assignor = has_new_target.then(|| place_of_assignor(settings.assignor_name()));
     let has_arrived = next.as_ref().is_some_and(|next| next.state == MemberState::Stable);
@@ -426,7 +429,6 @@ pub(super) fn beat(
     if let Some(assignor) = assignor {
         soft_group.keep_assignor(assignor);
     }
-    let may_advance = has_warmups && (soft_group.step.is_some() || is_unknown);
     let changes = soft_group.changes();
     let soft_member = match soft_group.members.get_mut(&member_id) {
         Some(soft_member) => soft_member,
@@ -451,10 +453,13 @@ pub(super) fn beat(
     soft_member.keep_offsets(heartbeat.task_offsets, heartbeat.task_end_offsets);
     let is_heard_first = soft_member.warmup_support != warmup_support;
     soft_member.warmup_support = warmup_support;
-    let looks = match may_advance {
-        true if has_arrived || is_heard_first || is_unknown => Some(now.mono),
-        true if reports_offsets && soft_member.has_caught_up(acceptable_lag) => Some(now.mono),
-        true if reports_offsets => Some(now.mono.plus_ms(warmup::LOOK_MS)),
+    let has_caught_up =
+        |step: &WarmupStep| reports_offsets && step.has_caught_up(&member_id, soft_member, acceptable_lag);
+    let looks = match &soft_group.step {
+        _ if is_unknown => Some(now.mono),
+        // Nothing comes of a look before all have arrived, and whoever is the last looks.
+        Some(step) if is_last && (has_arrived || has_caught_up(step)) => Some(now.mono),
+        Some(_) if is_last && (reports_offsets || is_heard_first) => Some(now.mono.plus_ms(warmup::LOOK_MS)),
         _ => None,
     };
     let effect = creations.request(now.mono, &group_id, &configured.missing);

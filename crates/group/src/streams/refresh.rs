@@ -276,7 +276,7 @@ impl GroupMachine {
         let Some(soft_group) = soft.groups.get_mut(group_id) else { return decision };
         let metadata = match self.config.fast_rebalance {
             true => {
-                let is_switched = soft_group.is_switched(settings.assignor_name());
+                let is_switched = soft_group.is_switched(group, settings.assignor_name());
                 next_metadata(group, topology, &configured, &configs, is_switched)
             }
             false => None,

@@ -3,8 +3,8 @@
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 
 use riparian_assignor::{
-    Assignment, AssignmentConfig, AssignmentInput, ClientTag, MemberAssignment, MemberInput, SubtopologyIndex, TaskId,
-    WarmupConfig, WarmupSupport, assign_checked, built_in, intern_processes, refine,
+    Assignment, AssignmentConfig, AssignmentInput, ClientTag, MemberAssignment, MemberIndex, MemberInput, Stage,
+    SubtopologyIndex, TaskId, WarmupConfig, WarmupSupport, assign_checked, built_in, intern_processes, refine,
 };
 use riparian_types::{AssignmentEpoch, GroupEpoch, GroupId, LookupMap, MemberId, Offset, WallMillis};
 
@@ -64,8 +64,10 @@ pub(crate) struct Plan {
 pub(super) struct StepParts {
     /// The tasks of the members that have others than in the target.
     pub(super) slices: BTreeMap<MemberId, Tasks>,
-    /// The tasks that are not where the target wants them.
-    pub(super) staged: Vec<Task>,
+    /// Whether there are tasks that are not where the target wants them.
+    pub(super) is_staged: bool,
+    /// The copies, by their members, that tasks wait for: once one has caught up, there is another step.
+    pub(super) awaited: BTreeMap<MemberId, TaskSet>,
 }
 
 /// Computes where everybody shall go.
@@ -186,8 +188,20 @@ impl<'a> TargetInput<'a> {
         }
         let support: Vec<WarmupSupport> = members.iter().map(|(id, ..)| self.warmup_support(id)).collect();
         let step = refine(input, target, &support, &self.warmups);
-        let mut parts = StepParts::default();
-        parts.staged.extend(step.staged.iter().filter_map(|staged| self.to_task(staged.task)));
+        let mut awaited: BTreeMap<MemberIndex, Vec<TaskId>> = BTreeMap::new();
+        for staged in &step.staged {
+            if let Stage::WarmingUp(member) | Stage::ByStandby(member) = staged.stage {
+                awaited.entry(member).or_default().push(staged.task);
+            }
+        }
+        let by_member = |(member, tasks): (MemberIndex, Vec<TaskId>)| {
+            members.get(member.index()).map(|(id, ..)| (MemberId::clone(id), self.to_set(&tasks)))
+        };
+        let mut parts = StepParts {
+            slices: BTreeMap::new(),
+            is_staged: !step.staged.is_empty(),
+            awaited: awaited.into_iter().filter_map(by_member).collect(),
+        };
         for (((id, ..), member), target) in members.iter().zip(&step.members).zip(&target.members) {
             if member.active != target.active || member.standby != target.standby || !member.warmup.is_empty() {
                 let [active, standby, warmup] =

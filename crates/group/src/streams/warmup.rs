@@ -10,16 +10,17 @@
 
 use alloc::{boxed::Box, collections::BTreeMap};
 
-use riparian_types::{AssignmentEpoch, GroupEpoch, GroupId, MemberId};
+use riparian_types::{AssignmentEpoch, GroupEpoch, GroupId, MemberId, Offset};
 
 use crate::{
     record::{Record, StreamsTargetMetadataValue},
-    soft::SoftGroup,
+    soft::{SoftGroup, SoftMember},
     streams::{
+        TaskOffset,
         group::StreamsGroup,
         target::{self, StepParts, TargetInput},
     },
-    tasks::{SubtopologyIds, Tasks},
+    tasks::{SubtopologyIds, Task, TaskSet, Tasks},
 };
 
 /// How soon a group with tasks on their way looks at what members report, if nothing in it has caught up.
@@ -32,6 +33,8 @@ pub(crate) struct WarmupStep {
     ids: SubtopologyIds,
     /// The tasks of members that have others than in the target.
     slices: BTreeMap<MemberId, Tasks>,
+    /// The copies that tasks wait for.
+    awaited: BTreeMap<MemberId, TaskSet>,
 }
 
 /// What is known of the step of an assignment epoch.
@@ -49,6 +52,18 @@ impl WarmupStep {
     pub(super) fn slice(&self, member_id: &MemberId) -> Option<&Tasks> {
         self.slices.get(member_id)
     }
+
+    /// Whether a copy that a task waits for is nearly complete, by what its member reports.
+    pub(super) fn has_caught_up(&self, member_id: &MemberId, member: &SoftMember, acceptable_lag: i64) -> bool {
+        let Some(awaited) = self.awaited.get(member_id) else { return false };
+        let of_awaited = |reported: &TaskOffset| {
+            let task = Task::new(self.ids.find(&reported.subtopology)?, reported.partition)?;
+            (awaited.contains(task) && reported.offset != Offset(i64::MAX)).then_some((task, reported.offset))
+        };
+        let positions: BTreeMap<Task, Offset> = member.task_offsets().iter().filter_map(of_awaited).collect();
+        let mut ends = member.task_end_offsets().iter().filter_map(of_awaited);
+        ends.any(|(task, end)| positions.get(&task).is_some_and(|at| end.0.saturating_sub(at.0) <= acceptable_lag))
+    }
 }
 
 impl SoftGroup {
@@ -65,7 +80,8 @@ impl SoftGroup {
     /// Keeps the step of the assignment epoch that the group has or gets now.
     pub(super) fn keep_step(&mut self, ids: &SubtopologyIds, parts: StepParts) {
         self.is_step_known = true;
-        self.step = (!parts.staged.is_empty()).then(|| Box::new(WarmupStep { ids: ids.clone(), slices: parts.slices }));
+        let StepParts { slices, is_staged, awaited } = parts;
+        self.step = is_staged.then(|| Box::new(WarmupStep { ids: ids.clone(), slices, awaited }));
     }
 
     /// A member takes another's place.
@@ -74,6 +90,11 @@ impl SoftGroup {
             && let Some(slice) = step.slices.remove(old)
         {
             step.slices.insert(new.clone(), slice);
+        }
+        if let Some(step) = &mut self.step
+            && let Some(awaited) = step.awaited.remove(old)
+        {
+            step.awaited.insert(new.clone(), awaited);
         }
     }
 }

@@ -45,6 +45,8 @@ struct Member {
     starts: u32,
     /// The version that it was started in.
     topology: &'static str,
+    /// Its client is one before 4.4, which knows of no warm-ups.
+    is_old: bool,
 }
 
 struct Simulation {
@@ -57,6 +59,8 @@ struct Simulation {
     topologies: [&'static str; 2],
     /// Which of them is started.
     version: usize,
+    /// No more faults.
+    is_healing: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,6 +75,8 @@ fn run(seed: u64, steps: u32) -> Driver {
     config.initial_rebalance_delay_ms = 3000;
     config.fast_rebalance = seed % 2 == 1;
     config.hand_out_warmups = !seed.is_multiple_of(3);
+    config.assignors = ["sticky", "balanced", "optimal"].map(String::from).into();
+    config.assignment_interval_ms = [0, 1000, 5000][(seed / 2 % 3) as usize];
     let mut driver = Driver::new(config);
     driver.replay_always = false;
     let members = (0..MEMBERS).map(|index| Member {
@@ -84,6 +90,7 @@ fn run(seed: u64, steps: u32) -> Driver {
         last_sent_ms: 0,
         starts: 0,
         topology: "",
+        is_old: seed % 5 == 2 && index % 3 == 1,
     });
     let mut simulation = Simulation {
         prng: Prng::new(seed),
@@ -93,6 +100,7 @@ fn run(seed: u64, steps: u32) -> Driver {
         faults: 0,
         topologies: if seed % 4 < 2 { TOPOLOGIES } else { BY_PATTERN },
         version: 0,
+        is_healing: false,
     };
     for (topic, partitions) in [("in", 6), ("in2", 4), ("other", 4), ("wide-0", 1)] {
         simulation.set_topic(topic, partitions);
@@ -122,7 +130,7 @@ impl Simulation {
                 4..=7 => self.leave(index),
                 8..=27 if !self.members[index].is_alive => self.start(index),
                 28 => self.restart_server(),
-                29 => self.change_standbys(),
+                29 => self.change_settings(),
                 30 if self.partitions["in2"] < 9 => self.grow(),
                 31 => self.take_away_a_topic(),
                 33 if self.topologies == BY_PATTERN => self.change_what_comes(),
@@ -239,9 +247,16 @@ impl Simulation {
         let _ = self.driver.restart();
     }
 
-    fn change_standbys(&mut self) {
+    fn change_settings(&mut self) {
         let mut overrides = self.driver.overrides("g");
-        overrides.num_standby_replicas = Some(self.prng.below(3) as i32);
+        match self.prng.below(4) {
+            0 => overrides.num_warmup_replicas = Some([0, 2, 5][self.prng.below(3) as usize]),
+            1 => {
+                let assignors = &self.driver.machine.config.assignors;
+                overrides.assignor_name = Some(assignors[self.prng.below(3) as usize].clone());
+            }
+            _ => overrides.num_standby_replicas = Some(self.prng.below(3) as i32),
+        }
         self.driver.override_config("g", overrides);
     }
 
@@ -281,8 +296,9 @@ impl Simulation {
         let now_ms = self.driver.now_ms;
         let member = &mut self.members[index];
         let mut heartbeat = member.next_heartbeat(now_ms);
-        if self.prng.chance(4) {
-            member.report_offsets(&mut self.prng, &mut heartbeat);
+        if self.prng.chance(4) && !member.is_old {
+            let is_sane = self.is_healing || !self.prng.chance(8);
+            member.report_offsets(&mut self.prng, &mut heartbeat, is_sane);
         }
         if loss == Loss::Request {
             self.faults += 1;
@@ -328,6 +344,7 @@ impl Simulation {
 
     /// Without faults the group comes to rest and everything runs.
     fn heal(&mut self) {
+        self.is_healing = true;
         let in2 = self.partitions["in2"];
         for (topic, partitions) in [("r", 6), ("c", 6), ("c2", in2)] {
             self.set_topic(topic, partitions);
@@ -354,6 +371,11 @@ impl Simulation {
             let target = group.targets.get(member.id().as_str()).unwrap();
             assert!(progress.assigned.same_tasks(target, true), "{}: {progress:?} is not {target:?}", member.name);
         }
+        let written = self.driver.log.len();
+        for _ in 0..200 {
+            self.step(false);
+        }
+        assert_eq!(self.driver.log[written..], [], "a group at rest");
     }
 }
 
@@ -375,9 +397,11 @@ impl Member {
         if self.client.epoch == 0 {
             let mut join = self.client.join("g", &id, topology(self.topology));
             join.process_id = Some(self.process.as_str().into());
+            join.support.heartbeat_v1 = !self.is_old;
             return join;
         }
         let mut heartbeat = self.client.heartbeat("g", &id);
+        heartbeat.support.heartbeat_v1 = !self.is_old;
         if self.must_report {
             // What it was told is done by now.
             self.running = self.client.tasks.clone();
@@ -391,8 +415,22 @@ impl Member {
         heartbeat
     }
 
-    /// Says of its copies how far they are; some have caught up, some have hardly begun.
-    fn report_offsets(&self, prng: &mut Prng, heartbeat: &mut StreamsHeartbeat) {
+    /// Says of its copies how far they are; some have caught up, some have hardly begun. Or whatever, and of any tasks.
+    fn report_offsets(&self, prng: &mut Prng, heartbeat: &mut StreamsHeartbeat, is_sane: bool) {
+        if !is_sane {
+            let mut any = || {
+                let subtopologies = ["0", "1", "2", "00", "3", "none"];
+                let list = (0..12).map(|index: i32| TaskOffset {
+                    subtopology: subtopologies[prng.below(6) as usize].into(),
+                    // No task twice.
+                    partition: riparian_types::PartitionIndex(index - 2),
+                    offset: Offset([i64::MIN, -1, 0, 10, 1_000_000, i64::MAX][prng.below(6) as usize]),
+                });
+                Some(list.collect::<Vec<_>>())
+            };
+            (heartbeat.task_offsets, heartbeat.task_end_offsets) = (any(), any());
+            return;
+        }
         let (mut offsets, mut ends) = (Vec::new(), Vec::new());
         for (subtopology, partition) in tasks(&self.running.standby).chain(tasks(&self.running.warmup)) {
             let push = |list: &mut Vec<TaskOffset>, offset| {
