@@ -17,6 +17,7 @@
 //!     members: vec![member("thread-1", 0), member("thread-2", 1)],
 //!     subtopologies: subtopologies.into(),
 //!     config: AssignmentConfig { num_standby_replicas: 1, rack_aware_assignment_tags: vec![] },
+//!     changelogs: vec![],
 //! };
 //! let sticky = built_in::find("sticky").expect("it is built in");
 //! let assignment = assign_checked(sticky, &input)?;
