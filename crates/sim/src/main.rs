@@ -54,7 +54,7 @@ enum Word {
     #[cfg(feature = "planted-bugs")]
     Planted {
         /// How many seeds each bug has
-        #[arg(long, default_value_t = 120, value_parser = at_least_one())]
+        #[arg(long, default_value_t = 400, value_parser = at_least_one())]
         seeds: u64,
         /// Only the bug of this name
         #[arg(long)]
